@@ -1,0 +1,378 @@
+//! What a model's stream says, one piece at a time, in the words of no provider.
+
+use serde::{Deserialize, Serialize};
+
+use crate::message::{Block, BlockKind};
+use crate::raw::Raw;
+
+/// One piece of a model's stream. Heartbeats (comments, pings) are not chunks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "kebab-case", try_from = "ChunkWire")]
+#[cfg_attr(feature = "schema", schemars(!try_from))]
+pub enum Chunk {
+    /// The response has begun; at most one.
+    ResponseStart {
+        /// The provider's id of the response.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        response_id: Option<String>,
+        /// The model that says it answers.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+    },
+    /// A block opens. Indexes are dense, in the order first seen.
+    BlockStart {
+        /// Its index.
+        index: u32,
+        /// Its kind.
+        block_type: BlockKind,
+        /// The provider's call id, where it is known already.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        /// The tool's name, where it is known already.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// More text.
+    TextDelta {
+        /// Block it belongs to.
+        index: u32,
+        /// What it adds.
+        text: String,
+    },
+    /// More of a refusal.
+    RefusalDelta {
+        /// Block it belongs to.
+        index: u32,
+        /// What it adds.
+        text: String,
+    },
+    /// More reasoning.
+    ReasoningDelta {
+        /// Block it belongs to.
+        index: u32,
+        /// What it adds.
+        text: String,
+        /// Whether it is a summary or the raw thought; absent where the wire does not say.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        channel: Option<Channel>,
+    },
+    /// More of a call. `id` and `name` stand on the first delta at which they are known.
+    ToolCallDelta {
+        /// Block it belongs to.
+        index: u32,
+        /// What it adds to the raw argument string.
+        arguments_delta: String,
+        /// The provider's call id.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        /// The tool's name.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// Opaque data that belongs to a block (a signature, citations, an item).
+    ProviderDelta {
+        /// Block it belongs to.
+        index: u32,
+        /// The data; the last one of a block wins.
+        data: Raw,
+    },
+    /// A block is complete. With `block`, that is the authoritative form; deltas after it are ignored.
+    BlockEnd {
+        /// Which block.
+        index: u32,
+        /// The whole block, where the wire repeats it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        block: Option<Block>,
+    },
+    /// Tokens counted by the provider; at most one, before the finish.
+    Usage {
+        /// The counts.
+        usage: Usage,
+    },
+    /// Something odd that did not stop the stream.
+    Warning {
+        /// Stable name, for example `missing-done`.
+        code: String,
+        /// What was seen.
+        detail: String,
+    },
+    /// The stream is whole; exactly one, last.
+    Finish {
+        /// What kind of end.
+        reason: FinishKind,
+        /// The wire's own word for it.
+        raw: String,
+    },
+}
+
+/// Which reasoning a delta carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Channel {
+    /// A summary made for the reader.
+    Summary,
+    /// The thought itself.
+    Raw,
+}
+
+/// How a whole stream ended, in our words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum FinishKind {
+    /// The model is done.
+    Stop,
+    /// The model waits for tool results.
+    ToolCalls,
+    /// The output limit cut it: its calls are never dispatched.
+    MaxTokens,
+    /// The context window cut it.
+    ContextWindow,
+    /// The provider pauses; ask again with the message appended.
+    Pause,
+    /// The model declined.
+    Refusal,
+    /// A filter cut it.
+    ContentFilter,
+    /// Anything else; `raw` says what.
+    Other,
+}
+
+/// The end of a stream as the log keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Finish {
+    /// In our words.
+    pub kind: FinishKind,
+    /// In the wire's.
+    pub raw: String,
+}
+
+/// Tokens of one response, counted by the provider, in disjoint classes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Usage {
+    /// Input tokens that came from no cache.
+    pub input_tokens: u64,
+    /// Input tokens read from a cache; absent where the wire does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read_tokens: Option<u64>,
+    /// Input tokens written to a cache; absent where the wire does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write_tokens: Option<u64>,
+    /// Output tokens, reasoning included.
+    pub output_tokens: u64,
+    /// Output tokens spent on reasoning; absent where the wire does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u64>,
+    /// The provider's own object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<Raw>,
+}
+
+impl Usage {
+    /// Input and output, cached or not.
+    pub fn total(&self) -> u64 {
+        self.input_tokens
+            + self.cache_read_tokens.unwrap_or(0)
+            + self.cache_write_tokens.unwrap_or(0)
+            + self.output_tokens
+    }
+
+    /// Adds another response's counts; the raw object does not add up and is dropped.
+    pub fn add(&mut self, other: &Usage) {
+        let plus = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (None, None) => None,
+            (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
+        };
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cache_read_tokens = plus(self.cache_read_tokens, other.cache_read_tokens);
+        self.cache_write_tokens = plus(self.cache_write_tokens, other.cache_write_tokens);
+        self.reasoning_tokens = plus(self.reasoning_tokens, other.reasoning_tokens);
+        self.raw = None;
+    }
+}
+
+/// Why a request failed, classified by the adapter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Failure {
+    /// Stable class, for example `RATE_LIMIT`: see [`code`].
+    pub code: String,
+    /// What a person should read.
+    pub message: String,
+    /// HTTP status, where there was a response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// How long the provider asks us to wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// The provider's id of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// The provider's own words (a body, an event), cut at a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<String>,
+}
+
+impl Failure {
+    /// A failure with a class and a sentence.
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Failure {
+            code: code.to_owned(),
+            message: message.into(),
+            status: None,
+            retry_after_ms: None,
+            request_id: None,
+            raw: None,
+        }
+    }
+}
+
+/// The classes of [`Failure`].
+pub mod code {
+    /// 429 and its kin.
+    pub const RATE_LIMIT: &str = "RATE_LIMIT";
+    /// The provider has no room now.
+    pub const OVERLOADED: &str = "OVERLOADED";
+    /// The provider broke.
+    pub const SERVER: &str = "SERVER";
+    /// Nothing came for too long.
+    pub const TIMEOUT: &str = "TIMEOUT";
+    /// The connection could not be made or broke.
+    pub const TRANSPORT: &str = "TRANSPORT";
+    /// The stream ended before its finish.
+    pub const STREAM_CLOSED: &str = "STREAM_CLOSED";
+    /// The bytes are not what the wire promises.
+    pub const MALFORMED_RESPONSE: &str = "MALFORMED_RESPONSE";
+    /// A normal stop with nothing in it.
+    pub const EMPTY_RESPONSE: &str = "EMPTY_RESPONSE";
+    /// The conversation does not fit the model.
+    pub const CONTEXT_WINDOW_EXCEEDED: &str = "CONTEXT_WINDOW_EXCEEDED";
+    /// The body is too large.
+    pub const REQUEST_TOO_LARGE: &str = "REQUEST_TOO_LARGE";
+    /// No credit left.
+    pub const QUOTA: &str = "QUOTA";
+    /// The key is missing or wrong.
+    pub const AUTH: &str = "AUTH";
+    /// The key may not do this.
+    pub const PERMISSION: &str = "PERMISSION";
+    /// No such model or endpoint.
+    pub const NOT_FOUND: &str = "NOT_FOUND";
+    /// The provider refuses the request as it is.
+    pub const INVALID_REQUEST: &str = "INVALID_REQUEST";
+    /// A content policy refused it.
+    pub const CONTENT_FILTER: &str = "CONTENT_FILTER";
+    /// The model declined.
+    pub const REFUSAL: &str = "REFUSAL";
+    /// A finish we do not know.
+    pub const OTHER_FINISH: &str = "OTHER_FINISH";
+    /// An in-band error we cannot classify.
+    pub const PROVIDER_ERROR: &str = "PROVIDER_ERROR";
+    /// Our cancel.
+    pub const ABORTED: &str = "ABORTED";
+    /// The process died with the request open.
+    pub const INTERRUPTED: &str = "INTERRUPTED";
+    /// The disk is full.
+    pub const STORE_FULL: &str = "STORE_FULL";
+    /// What was about to be sent is not what the log says.
+    pub const RECONSTRUCTION: &str = "RECONSTRUCTION";
+    /// Nobody serves this route.
+    pub const NO_ADAPTER: &str = "NO_ADAPTER";
+    /// A hook, a guard or the assembly of the prompt failed.
+    pub const HOOK: &str = "HOOK";
+    /// Anything we did not foresee.
+    pub const UNKNOWN: &str = "UNKNOWN";
+}
+
+/// The flat reading form of [`Chunk`]: raw JSON cannot pass through serde's buffering of tagged enums.
+#[derive(Deserialize)]
+struct ChunkWire {
+    #[serde(rename = "type")]
+    kind: ChunkKind,
+    index: Option<u32>,
+    text: Option<String>,
+    response_id: Option<String>,
+    model: Option<String>,
+    block_type: Option<BlockKind>,
+    id: Option<String>,
+    name: Option<String>,
+    channel: Option<Channel>,
+    arguments_delta: Option<String>,
+    data: Option<Raw>,
+    block: Option<Block>,
+    usage: Option<Usage>,
+    code: Option<String>,
+    detail: Option<String>,
+    reason: Option<FinishKind>,
+    raw: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ChunkKind {
+    ResponseStart,
+    BlockStart,
+    TextDelta,
+    RefusalDelta,
+    ReasoningDelta,
+    ToolCallDelta,
+    ProviderDelta,
+    BlockEnd,
+    Usage,
+    Warning,
+    Finish,
+}
+
+impl TryFrom<ChunkWire> for Chunk {
+    type Error = String;
+
+    fn try_from(w: ChunkWire) -> Result<Self, String> {
+        fn need<T>(kind: ChunkKind, field: &str, value: Option<T>) -> Result<T, String> {
+            value.ok_or_else(|| format!("a `{kind:?}` chunk without `{field}`"))
+        }
+        let kind = w.kind;
+        let at = w.index;
+        let index = || need(kind, "index", at);
+        Ok(match kind {
+            ChunkKind::ResponseStart => Chunk::ResponseStart { response_id: w.response_id, model: w.model },
+            ChunkKind::BlockStart => Chunk::BlockStart {
+                index: index()?,
+                block_type: need(kind, "block_type", w.block_type)?,
+                id: w.id,
+                name: w.name,
+            },
+            ChunkKind::TextDelta => Chunk::TextDelta { index: index()?, text: need(kind, "text", w.text)? },
+            ChunkKind::RefusalDelta => {
+                Chunk::RefusalDelta { index: index()?, text: need(kind, "text", w.text)? }
+            }
+            ChunkKind::ReasoningDelta => Chunk::ReasoningDelta {
+                index: index()?,
+                text: need(kind, "text", w.text)?,
+                channel: w.channel,
+            },
+            ChunkKind::ToolCallDelta => Chunk::ToolCallDelta {
+                index: index()?,
+                arguments_delta: need(kind, "arguments_delta", w.arguments_delta)?,
+                id: w.id,
+                name: w.name,
+            },
+            ChunkKind::ProviderDelta => {
+                Chunk::ProviderDelta { index: index()?, data: need(kind, "data", w.data)? }
+            }
+            ChunkKind::BlockEnd => Chunk::BlockEnd { index: index()?, block: w.block },
+            ChunkKind::Usage => Chunk::Usage { usage: need(kind, "usage", w.usage)? },
+            ChunkKind::Warning => Chunk::Warning {
+                code: need(kind, "code", w.code)?,
+                detail: need(kind, "detail", w.detail)?,
+            },
+            ChunkKind::Finish => Chunk::Finish {
+                reason: need(kind, "reason", w.reason)?,
+                raw: need(kind, "raw", w.raw)?,
+            },
+        })
+    }
+}

@@ -1,0 +1,12 @@
+//! The pure heart of terret: what a log can say, how its lines look, and what a loop owes given a log.
+//!
+//! No IO, no clock, no randomness, no async. Data flows one way: input → facts → log → state → effects.
+
+pub mod assemble;
+pub mod chunk;
+pub mod fact;
+pub mod id;
+pub mod limits;
+pub mod line;
+pub mod message;
+pub mod raw;

@@ -1,0 +1,83 @@
+//! Models: the adapter interface, the codecs that make request bodies, and the adapters.
+//!
+//! An adapter classifies what was on the wire and never retries. A codec is a pure function of the header
+//! and the messages, so that a body can be rebuilt from the log alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use terret_core::chunk::{Chunk, Failure};
+use terret_core::fact::Header;
+use terret_core::message::Message;
+use terret_core::raw::Raw;
+
+/// What the loop would like to send, before the adapter has its say.
+#[derive(Clone, Debug, Default)]
+pub struct Proposal {
+    /// Provider of the route.
+    pub provider: String,
+    /// Model of the route.
+    pub model: String,
+    /// Parameters by name: `max_output_tokens`, `temperature`, `reasoning_effort`, `stop`, `cache_key`.
+    pub parameters: BTreeMap<String, Raw>,
+}
+
+/// A proposal an adapter accepted: everything of a header but system text and tools.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Codec name and version, for example `openai-chat@1`.
+    pub wire: String,
+    /// The effective dialect row.
+    pub dialect: Raw,
+    /// Parameters, defaults filled in.
+    pub parameters: BTreeMap<String, Raw>,
+    /// Names of the parameters the adapter derived.
+    pub defaults: Vec<String>,
+    /// Window of the model in tokens, where known.
+    pub context_window: Option<u64>,
+}
+
+/// What is handed to the transport: exactly these bytes.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// The header of the request, for what is not in the body (routing).
+    pub header: std::sync::Arc<Header>,
+    /// The body.
+    pub body: Bytes,
+    /// Longest silence allowed on the stream.
+    pub idle_timeout: Duration,
+}
+
+/// Chunks as one network read brought them. A failure is the last item; a stream that ends after a
+/// `finish` chunk is whole, one that ends without is the adapter's `STREAM_CLOSED` to report.
+pub type ChunkStream = BoxStream<'static, Result<Vec<Chunk>, Failure>>;
+
+/// Speaks one wire to one provider.
+pub trait Adapter: Send + Sync {
+    /// Validates the proposal and fills in what the provider needs. Reads no clock and no network.
+    fn prepare(&self, proposal: &Proposal) -> Result<Prepared, Failure>;
+
+    /// Sends the body and reports what comes. Dropping the stream closes the connection's request.
+    fn stream(&self, request: Outgoing) -> ChunkStream;
+}
+
+/// Makes bodies of one wire. The name carries the version: a codec never changes, it gets a successor.
+pub trait Codec: Send + Sync {
+    /// For example `openai-chat@1`.
+    fn name(&self) -> &'static str;
+
+    /// Starts a body for this header. Fails if the header is not one this codec reads.
+    fn begin(&self, header: &Header) -> Result<Box<dyn Body>, Failure>;
+}
+
+/// A body that grows by messages. `messages` is its last key: an earlier body is a prefix of a later one
+/// up to the end of its messages, as long as the header is the same.
+pub trait Body: Send {
+    /// Adds a message; costs what it adds.
+    fn push(&mut self, message: &Message);
+
+    /// The whole body as of now.
+    fn bytes(&mut self) -> Bytes;
+}
