@@ -365,14 +365,12 @@ impl TryFrom<ChunkWire> for Chunk {
             }
             ChunkKind::BlockEnd => Chunk::BlockEnd { index: index()?, block: w.block },
             ChunkKind::Usage => Chunk::Usage { usage: need(kind, "usage", w.usage)? },
-            ChunkKind::Warning => Chunk::Warning {
-                code: need(kind, "code", w.code)?,
-                detail: need(kind, "detail", w.detail)?,
-            },
-            ChunkKind::Finish => Chunk::Finish {
-                reason: need(kind, "reason", w.reason)?,
-                raw: need(kind, "raw", w.raw)?,
-            },
+            ChunkKind::Warning => {
+                Chunk::Warning { code: need(kind, "code", w.code)?, detail: need(kind, "detail", w.detail)? }
+            }
+            ChunkKind::Finish => {
+                Chunk::Finish { reason: need(kind, "reason", w.reason)?, raw: need(kind, "raw", w.raw)? }
+            }
         })
     }
 }

@@ -4,9 +4,16 @@
 
 pub mod assemble;
 pub mod chunk;
+pub mod decided;
+pub mod digest;
+pub mod effect;
 pub mod fact;
 pub mod id;
+pub mod input;
 pub mod limits;
 pub mod line;
+pub mod machine;
 pub mod message;
+pub mod project;
 pub mod raw;
+pub mod state;

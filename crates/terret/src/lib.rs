@@ -3,5 +3,18 @@
 
 pub use terret_core as core;
 
+pub mod agent;
+pub mod clock;
+mod driver;
+pub mod error;
+pub mod hook;
+pub mod limits;
 pub mod model;
+mod prompt;
+pub mod store;
 pub mod tool;
+mod world;
+
+pub use agent::Agent;
+pub use error::Error;
+pub use world::Models;

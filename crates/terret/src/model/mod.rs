@@ -81,3 +81,8 @@ pub trait Body: Send {
     /// The whole body as of now.
     fn bytes(&mut self) -> Bytes;
 }
+
+/// The codec of this name and version.
+pub fn codec(_name: &str) -> Option<&'static dyn Codec> {
+    None
+}

@@ -4,10 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use terret_core::fact::{CallMode, EffectClass, Outcome, ToolError, ToolSpec};
+use terret_core::fact::{CallMode, EffectClass, ToolSpec};
 use terret_core::id::CallId;
-use terret_core::message::Block;
-use terret_core::raw::Raw;
 use tokio::sync::watch;
 
 /// What tools may do without asking.
@@ -52,51 +50,7 @@ impl Call {
 }
 
 /// How a tool answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Done {
-    /// How it ended.
-    pub outcome: Outcome,
-    /// What the model reads.
-    pub content: Vec<Block>,
-    /// What programs read.
-    pub data: Option<Raw>,
-    /// Which error, when it is one.
-    pub error: Option<ToolError>,
-    /// The turn's work is done.
-    pub concludes: bool,
-}
-
-impl Done {
-    /// Success, with text for the model.
-    pub fn ok(text: impl Into<String>) -> Self {
-        Done {
-            outcome: Outcome::Ok,
-            content: vec![Block::text(text)],
-            data: None,
-            error: None,
-            concludes: false,
-        }
-    }
-
-    /// Failure: who failed, a stable code, and what the model should read and can act on.
-    pub fn error(name: &str, code: &str, text: impl Into<String>) -> Self {
-        Done {
-            outcome: Outcome::Error,
-            error: Some(ToolError { name: name.to_owned(), code: code.to_owned() }),
-            ..Done::ok(text)
-        }
-    }
-
-    /// The same with another outcome.
-    pub fn with_outcome(self, outcome: Outcome) -> Self {
-        Done { outcome, ..self }
-    }
-
-    /// The same with a structured part for programs.
-    pub fn with_data(self, data: Raw) -> Self {
-        Done { data: Some(data), ..self }
-    }
-}
+pub use terret_core::input::Settled as Done;
 
 /// Something a model may ask for.
 pub trait Tool: Send + Sync {
@@ -121,4 +75,9 @@ pub trait Tool: Send + Sync {
 
     /// Does it. Never called twice by itself for one call.
     fn run(&self, call: Call) -> BoxFuture<'static, Done>;
+}
+
+/// How to use the tools, for the system text.
+pub fn guidance() -> String {
+    String::new()
 }

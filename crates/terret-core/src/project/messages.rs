@@ -1,0 +1,135 @@
+//! The conversation as the next request will carry it.
+
+use std::sync::Arc;
+
+use crate::digest::message_digest;
+use crate::fact::{CallRef, Fact, Outcome, ToolResult};
+use crate::id::{Digest, MsgId, Seq};
+use crate::line::Event;
+use crate::message::{Block, Message, Role, Source};
+
+/// A message of the conversation and the event that put it there.
+#[derive(Clone, Debug)]
+pub struct Projected {
+    /// Seq of the event.
+    pub seq: Seq,
+    /// The message.
+    pub message: Arc<Message>,
+    /// Its digest.
+    pub digest: Digest,
+}
+
+/// Folds events into the conversation. Messages of a step that was not wholly admitted stay out; the
+/// results of a step come in the order of its calls, whatever the order they were committed in.
+#[derive(Clone, Debug, Default)]
+pub struct Messages {
+    list: Vec<Projected>,
+    rewrites: u64,
+    admits: u32,
+    entering: Vec<(Seq, Message)>,
+    calls: Vec<CallRef>,
+    results: Vec<(Seq, ToolResult)>,
+}
+
+impl Messages {
+    /// The conversation so far, oldest first.
+    pub fn list(&self) -> &[Projected] {
+        &self.list
+    }
+
+    /// How often the past was replaced. As long as this stays, the list only grows.
+    pub fn rewrites(&self) -> u64 {
+        self.rewrites
+    }
+
+    /// Takes one event in.
+    pub fn fold(&mut self, event: &Event) {
+        match &event.fact {
+            Fact::StepStart(start) => {
+                self.entering.clear();
+                self.admits = start.admits;
+            }
+            Fact::UserMessage(user) => {
+                self.entering.push((event.seq, user.message.clone()));
+                if self.entering.len() as u64 == u64::from(self.admits) {
+                    for (seq, message) in std::mem::take(&mut self.entering) {
+                        self.push(seq, message);
+                    }
+                }
+            }
+            Fact::AssistantMessage(answer) => {
+                self.calls.clone_from(&answer.calls);
+                self.results.clear();
+                // No wire takes a message that says nothing.
+                if !answer.message.content.is_empty() {
+                    self.push(event.seq, answer.message.clone());
+                }
+            }
+            Fact::ToolResult(result) => self.results.push((event.seq, result.clone())),
+            Fact::StepEnd(_) => self.settle(),
+            Fact::SurfaceReplaced(replaced) => {
+                let [first, last] = replaced.range;
+                let inside = |p: &Projected| (first..=last).contains(&p.seq);
+                let Some(at) = self.list.iter().position(inside) else {
+                    return;
+                };
+                self.list.retain(|p| !inside(p));
+                let message = replaced.message.clone();
+                let digest = message_digest(&message);
+                self.list.insert(at, Projected { seq: first, message: Arc::new(message), digest });
+                self.rewrites += 1;
+            }
+            Fact::WriterOpened(_)
+            | Fact::WriterIdle(_)
+            | Fact::InboxAdded(_)
+            | Fact::InboxRemoved(_)
+            | Fact::InboxClaimed(_)
+            | Fact::InboxReturned(_)
+            | Fact::InboxReleased(_)
+            | Fact::TurnStart(_)
+            | Fact::TurnCancel(_)
+            | Fact::TurnEnd(_)
+            | Fact::RequestHeader(_)
+            | Fact::RequestContext(_)
+            | Fact::RequestAttempt(_)
+            | Fact::RequestFailed(_)
+            | Fact::RequestRetry(_)
+            | Fact::AssistantChunk(_)
+            | Fact::ToolCall(_)
+            | Fact::ApprovalAsked(_)
+            | Fact::ApprovalDecided(_)
+            | Fact::SeamChanged(_)
+            | Fact::Plugin(_) => {}
+        }
+    }
+
+    fn settle(&mut self) {
+        let calls = std::mem::take(&mut self.calls);
+        let results = std::mem::take(&mut self.results);
+        for call in &calls {
+            if let Some((seq, result)) = results.iter().find(|(_, r)| r.call == call.call) {
+                self.push(*seq, result_message(result));
+            }
+        }
+    }
+
+    fn push(&mut self, seq: Seq, message: Message) {
+        let digest = message_digest(&message);
+        self.list.push(Projected { seq, message: Arc::new(message), digest });
+    }
+}
+
+/// A tool's result as the model reads it.
+fn result_message(result: &ToolResult) -> Message {
+    let block = Block::ToolResult {
+        call: result.call,
+        content: result.content.clone(),
+        is_error: result.outcome != Outcome::Ok,
+    };
+    Message {
+        id: MsgId(format!("result-{}", result.call).into()),
+        role: Role::User,
+        content: vec![block],
+        source: Source::Tool { call: result.call },
+    }
+}

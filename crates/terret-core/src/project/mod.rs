@@ -1,0 +1,12 @@
+//! Projections: pure read models of the log. They use facts and messages, never the machine's state, so
+//! that two readers of one log cannot share a bug.
+
+mod messages;
+mod open_turn;
+mod request;
+mod turns;
+
+pub use messages::{Messages, Projected};
+pub use open_turn::OpenTurn;
+pub use request::Request;
+pub use turns::{TurnSummary, Turns};

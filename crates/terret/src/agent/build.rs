@@ -1,0 +1,215 @@
+//! Making agents: what one needs, with defaults that work.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use terret_core::fact::ToolSpec;
+use terret_core::id::SessionId;
+use terret_core::line::{Event, FORMAT, SessionHeader, SessionTag};
+use terret_core::raw::Raw;
+use tokio::sync::{mpsc, watch};
+
+use super::{Agent, Handle, Progress};
+use crate::clock::{Clock, SystemClock};
+use crate::driver::{Base, Driver, Folds};
+use crate::error::Error;
+use crate::hook::{Plugin, Seams};
+use crate::limits::{IDLE_TIMEOUT_MS, MAX_MAIL};
+use crate::store::{BY, MemoryStore, Opened, Store};
+use crate::tool::{Permissions, Tool};
+use crate::world::{Models, World};
+
+/// Gathers what an agent needs.
+pub struct Builder {
+    models: Arc<dyn Models>,
+    store: Arc<dyn Store>,
+    base: Base,
+    cwd: PathBuf,
+    permissions: Permissions,
+    identity: Option<String>,
+    tools: Vec<Arc<dyn Tool>>,
+    seams: Seams,
+    clock: Arc<dyn Clock>,
+    idle_timeout: Duration,
+}
+
+impl Agent {
+    /// Begins an agent over these models. Without more it works in `.`, has no tools and keeps its log in
+    /// memory.
+    pub fn builder(models: Arc<dyn Models>) -> Builder {
+        Builder {
+            models,
+            store: Arc::new(MemoryStore::default()),
+            base: Base::default(),
+            cwd: PathBuf::from("."),
+            permissions: Permissions::default(),
+            identity: None,
+            tools: Vec::new(),
+            seams: Seams::default(),
+            clock: Arc::new(SystemClock),
+            idle_timeout: Duration::from_millis(IDLE_TIMEOUT_MS),
+        }
+    }
+}
+
+impl Builder {
+    /// The model to ask, `PROVIDER/MODEL` (or `script:…`), whatever the log says.
+    pub fn model(mut self, route: &str) -> Result<Self, Error> {
+        self.base.route = Some(parse_route(route)?);
+        Ok(self)
+    }
+
+    /// The model to ask where the log names none.
+    pub fn default_model(mut self, route: &str) -> Result<Self, Error> {
+        self.base.default_route = Some(parse_route(route)?);
+        Ok(self)
+    }
+
+    /// A request parameter, whatever the log says.
+    pub fn parameter(mut self, name: &str, value: Raw) -> Self {
+        self.base.parameters.insert(name.to_owned(), value);
+        self
+    }
+
+    /// Where logs are kept.
+    pub fn store(mut self, store: impl Store + 'static) -> Self {
+        self.store = Arc::new(store);
+        self
+    }
+
+    /// The directory tools work in.
+    pub fn cwd(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.cwd = dir.into();
+        self
+    }
+
+    /// What tools may do without asking.
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions = permissions;
+        self
+    }
+
+    /// Replaces the identity section of the system text.
+    pub fn identity(mut self, text: impl Into<String>) -> Self {
+        self.identity = Some(text.into());
+        self
+    }
+
+    /// Offers a tool.
+    pub fn tool(mut self, tool: impl Tool + 'static) -> Self {
+        self.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// Offers several tools, behind those already there.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        self.tools.extend(tools);
+        self
+    }
+
+    /// Installs a plugin inside those already there.
+    pub fn plugin(mut self, plugin: &dyn Plugin) -> Self {
+        plugin.install(&mut self.seams);
+        self
+    }
+
+    /// Sees every event, once it is written.
+    pub fn observe(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.seams.events.push(Arc::new(observer));
+        self
+    }
+
+    /// Tells the time.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Longest silence allowed on a model's stream.
+    pub fn idle_timeout(mut self, limit: Duration) -> Self {
+        self.idle_timeout = limit;
+        self
+    }
+
+    /// A new session, under this id or a fresh one. Needs a tokio runtime, on which the agent then runs.
+    pub async fn create(self, id: Option<SessionId>) -> Result<Agent, Error> {
+        let id = match id {
+            Some(id) => id,
+            None => fresh_id().parse().map_err(|e| Error::Usage(format!("{e}")))?,
+        };
+        let header = SessionHeader {
+            kind: SessionTag::Session,
+            format: FORMAT,
+            id,
+            created: self.clock.epoch_ms(),
+            cwd: self.cwd.to_string_lossy().into_owned(),
+            by: BY.to_owned(),
+            parent: None,
+            origin: None,
+        };
+        let opened = self.store.create(header)?;
+        self.start(opened, Folds::default())
+    }
+
+    /// Opens a session to go on with it. A turn left open by a dead writer waits for [`Agent::recover`].
+    pub async fn resume(self, id: &str) -> Result<Agent, Error> {
+        let mut folds = Folds::default();
+        let opened = self.store.open(id, &mut |event| {
+            folds.state.apply(&event.fact);
+            folds.fold(event);
+        })?;
+        self.start(opened, folds)
+    }
+
+    fn start(self, opened: Opened, folds: Folds) -> Result<Agent, Error> {
+        let specs: Vec<ToolSpec> = self.tools.iter().map(|tool| tool.spec()).collect();
+        if let Some(twice) =
+            specs.iter().enumerate().find(|(i, s)| specs[..*i].iter().any(|t| t.name == s.name))
+        {
+            return Err(Error::Usage(format!("two tools are named `{}`", twice.1.name)));
+        }
+        let world = World {
+            session: opened.header.id.to_string(),
+            cwd: Arc::new(self.cwd),
+            permissions: self.permissions,
+            identity: self.identity,
+            tools: self.tools,
+            specs,
+            seams: self.seams,
+            models: self.models,
+            clock: self.clock,
+            idle_timeout: self.idle_timeout,
+        };
+        let mut base = self.base;
+        // Requests of one session share a cache on the provider's side.
+        let key = Raw::string(opened.header.id.as_str());
+        base.parameters.entry("cache_key".to_owned()).or_insert(key);
+        let (sender, mail) = mpsc::channel(MAX_MAIL);
+        let handle = Handle(sender);
+        let start = opened.log.length();
+        let (send, progress) = watch::channel(Progress { bytes: start, ..Progress::default() });
+        let (driver, header) =
+            Driver::new(opened, folds, Arc::new(world), base, handle.downgrade(), mail, send)?;
+        tokio::spawn(driver.run());
+        Ok(Agent { id: header.id.clone(), handle, progress, start, header: Arc::new(header) })
+    }
+}
+
+/// `PROVIDER/MODEL`, where the model may hold further slashes; or `script:WHAT`.
+pub(crate) fn parse_route(route: &str) -> Result<(String, String), Error> {
+    let bad = || Error::Config(format!("`{route}` is not a model: write `PROVIDER/MODEL`, or `script:demo`"));
+    let (provider, model) = match route.split_once(':') {
+        Some(("script", what)) => ("script", what),
+        Some(_) | None => route.split_once('/').ok_or_else(bad)?,
+    };
+    if provider.is_empty() || model.is_empty() {
+        return Err(bad());
+    }
+    Ok((provider.to_owned(), model.to_owned()))
+}
+
+/// An id that sorts by the time it was made and is not used elsewhere.
+pub(super) fn fresh_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}

@@ -1,0 +1,424 @@
+//! The driver: makes the set of running futures equal to what the machine is owed.
+//!
+//! One task owns the machine. Each round: write the facts; start and poll what stays inside the process;
+//! sync if something that leaves the process, an acknowledgement or a turn's end waits for it; start what
+//! leaves; wait for mail, an answer or a deadline.
+
+mod body;
+mod effects;
+mod ledger;
+mod receipts;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, StreamExt};
+use terret_core::effect::Question;
+use terret_core::fact::{Fact, RequestAttempt};
+use terret_core::id::Seq;
+use terret_core::input::{Answer, Input, Ready};
+use terret_core::line::SessionHeader;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+use tokio_stream::StreamMap;
+
+use crate::agent::{Mail, Progress, Reading, Status, WeakHandle};
+use crate::error::Error;
+use crate::limits::{MAX_ANSWERS_A_WRITE, SYNC_AFTER_MS};
+use crate::model::Adapter;
+use crate::store::{Journal, Opened};
+use crate::world::{Assembly, Reply, World};
+
+pub(crate) use effects::Base;
+pub(crate) use ledger::Folds;
+use ledger::Ledger;
+use receipts::Receipts;
+
+/// Runs one session.
+pub(crate) struct Driver {
+    ledger: Ledger,
+    world: Arc<World>,
+    base: Base,
+    handle: WeakHandle,
+    mail: mpsc::Receiver<Mail>,
+    mail_closed: bool,
+    running: StreamMap<Question, BoxStream<'static, Reply>>,
+    stops: HashMap<Question, watch::Sender<bool>>,
+    assembly: Option<Assembly>,
+    body: body::BodyCache,
+    sending: Option<Sending>,
+    acks: Vec<(Seq, Ack)>,
+    receipts: Receipts,
+    progress: watch::Sender<Progress>,
+    unsynced_since: Option<Instant>,
+    rested: bool,
+    shutdown: Option<oneshot::Sender<()>>,
+}
+
+/// A request that is logged and waits to be sent.
+struct Sending {
+    header: Arc<terret_core::fact::Header>,
+    body: Option<bytes::Bytes>,
+    adapter: Option<Arc<dyn Adapter>>,
+}
+
+/// An acknowledgement that waits for its sync.
+type Ack = oneshot::Sender<Result<(), Error>>;
+
+impl Driver {
+    pub(crate) fn new(
+        opened: Opened,
+        folds: Folds,
+        world: Arc<World>,
+        base: Base,
+        handle: WeakHandle,
+        mail: mpsc::Receiver<Mail>,
+        progress: watch::Sender<Progress>,
+    ) -> Result<(Self, SessionHeader), Error> {
+        let (header, writer) = (opened.header.clone(), opened.writer());
+        let mut driver = Driver {
+            ledger: Ledger::new(folds, Journal::new(opened)),
+            world,
+            base,
+            handle,
+            mail,
+            mail_closed: false,
+            running: StreamMap::new(),
+            stops: HashMap::new(),
+            assembly: None,
+            body: body::BodyCache::default(),
+            sending: None,
+            acks: Vec::new(),
+            receipts: Receipts::default(),
+            progress,
+            unsynced_since: None,
+            rested: true,
+            shutdown: None,
+        };
+        // Folded now, written with the first append: opening alone changes nothing on disk.
+        driver.take(Input::Opened(writer))?;
+        driver.ledger.journal.hold();
+        driver.show();
+        Ok((driver, header))
+    }
+
+    pub(crate) async fn run(mut self) {
+        loop {
+            let outcome = match self.settle().await {
+                Ok(()) => self.wait().await,
+                Err(e) => Err(e),
+            };
+            match outcome {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(e) => {
+                    if let Err(e) = self.contain(e) {
+                        self.fail(e);
+                        break;
+                    }
+                }
+            }
+        }
+        if let Some(done) = self.shutdown.take() {
+            let _ = done.send(());
+        }
+    }
+
+    /// Goes round until nothing moves without waiting.
+    async fn settle(&mut self) -> Result<(), Error> {
+        loop {
+            self.commit()?;
+            self.start_inside();
+            if self.drain()? {
+                continue;
+            }
+            if self.needs_barrier() {
+                self.barrier().await?;
+                self.start_outgoing()?;
+                continue;
+            }
+            if self.ledger.machine.state().turn().is_none() && !self.rested {
+                self.take(Input::Idle)?;
+                self.commit()?;
+                self.rested = true;
+            }
+            self.show();
+            return Ok(());
+        }
+    }
+
+    /// Writes what was recorded, then shows it.
+    fn commit(&mut self) -> Result<(), Error> {
+        if !self.ledger.journal.write()? {
+            return Ok(());
+        }
+        self.unsynced_since.get_or_insert_with(Instant::now);
+        for event in std::mem::take(&mut self.ledger.fresh) {
+            self.rested = matches!(event.fact, Fact::WriterIdle(_));
+            for observe in &self.world.seams.events {
+                observe(&event);
+            }
+            if let Fact::InboxRemoved(removed) = &event.fact {
+                self.receipts.removed(&removed.msgs, removed.why);
+            }
+        }
+        let bytes = self.ledger.journal.log().length();
+        self.progress.send_modify(|p| p.bytes = bytes);
+        Ok(())
+    }
+
+    /// Takes in what is ready: mail first, then answers. Says whether there was anything.
+    fn drain(&mut self) -> Result<bool, Error> {
+        let mut any = false;
+        while let Ok(mail) = self.mail.try_recv() {
+            self.receive(mail)?;
+            any = true;
+        }
+        for _ in 0..MAX_ANSWERS_A_WRITE {
+            match self.running.next().now_or_never() {
+                Some(Some((question, reply))) => self.reply(question, reply)?,
+                Some(None) | None => break,
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+
+    fn needs_barrier(&self) -> bool {
+        let overdue =
+            self.unsynced_since.is_some_and(|at| at.elapsed() >= Duration::from_millis(SYNC_AFTER_MS));
+        !self.acks.is_empty()
+            || !self.ledger.ended.is_empty()
+            || self.owes_outgoing()
+            || (overdue && self.ledger.journal.is_behind())
+    }
+
+    /// Syncs, then says what the sync allows to be said.
+    async fn barrier(&mut self) -> Result<(), Error> {
+        self.ledger.journal.sync().await?;
+        self.unsynced_since = None;
+        for (_, ack) in self.acks.drain(..) {
+            let _ = ack.send(Ok(()));
+        }
+        for turn in std::mem::take(&mut self.ledger.ended) {
+            self.receipts.turn_ended(&turn, self.ledger.machine.state());
+            self.progress.send_modify(|p| p.last = Some(turn));
+        }
+        Ok(())
+    }
+
+    /// Waits for the next thing to happen. `false`: the agent is being put away.
+    async fn wait(&mut self) -> Result<bool, Error> {
+        let at_rest = self.ledger.machine.state().turn().is_none() || self.ledger.machine.suspended();
+        if at_rest && (self.shutdown.is_some() || self.mail_closed) {
+            return Ok(false);
+        }
+        let sync_at = self.unsynced_since.map(|at| at + Duration::from_millis(SYNC_AFTER_MS));
+        let idle = self.running.is_empty();
+        tokio::select! {
+            biased;
+            mail = self.mail.recv(), if !self.mail_closed => match mail {
+                Some(mail) => self.receive(mail)?,
+                // Nobody holds the agent any more: the open turn is brought to its end, then it is over.
+                None => self.mail_closed = true,
+            },
+            Some((question, reply)) = self.running.next(), if !idle => self.reply(question, reply)?,
+            () = tokio::time::sleep_until(sync_at.unwrap_or_else(Instant::now)), if sync_at.is_some() => {
+                if !self.ledger.journal.is_behind() {
+                    self.unsynced_since = None;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, input: Input) -> Result<terret_core::machine::Handled, Error> {
+        let now = self.world.clock.epoch_ms();
+        self.ledger.take(now, input)
+    }
+
+    fn receive(&mut self, mail: Mail) -> Result<(), Error> {
+        match mail {
+            Mail::Send { send, ack, settled } => {
+                let id = send.message.id.clone();
+                let digest = terret_core::digest::message_digest(&send.message);
+                match self.ledger.folds.accepted.get(&id) {
+                    Some(known) if *known != digest => {
+                        let _ = ack.send(Err(Error::IdReused(id.to_string())));
+                        return Ok(());
+                    }
+                    Some(_) => {}
+                    None => match self.take(Input::Send(send)) {
+                        Err(e @ Error::TooLarge { .. }) => {
+                            let _ = ack.send(Err(e));
+                            return self.ledger.refold();
+                        }
+                        handled => {
+                            handled?;
+                        }
+                    },
+                }
+                self.receipts.expect(id, settled);
+                self.ack(ack);
+            }
+            Mail::Input { input, ack } => {
+                self.take(input)?;
+                self.ack(ack);
+            }
+            Mail::Look { reading } => {
+                let _ = reading.send(self.reading());
+            }
+            Mail::Reader { from, reader } => {
+                let _ = reader.send(self.ledger.journal.log().reader(from));
+            }
+            Mail::Shutdown { done } => {
+                self.take(Input::Cancel { cause: terret_core::fact::Cause::Disposed })?;
+                self.shutdown = Some(done);
+            }
+        }
+        Ok(())
+    }
+
+    fn ack(&mut self, ack: Ack) {
+        let seq = self.ledger.fresh.last().map_or(0, |event| event.seq);
+        self.acks.push((seq, ack));
+    }
+
+    fn reading(&self) -> Reading {
+        let state = self.ledger.machine.state();
+        Reading {
+            head: self.ledger.journal.head(),
+            pending: state.inbox().iter().cloned().collect(),
+            suspended: self.ledger.machine.suspended(),
+            armed: state.armed(),
+            log: self.ledger.journal.log().path().to_owned(),
+        }
+    }
+
+    fn reply(&mut self, question: Question, reply: Reply) -> Result<(), Error> {
+        let answer = match reply {
+            Reply::Answer(answer) => answer,
+            Reply::Entered(answer, assembly) => {
+                self.assembly = Some(assembly);
+                answer
+            }
+            Reply::Accepted(accepted) => self.accepted(question, *accepted),
+            Reply::StreamEnd(end) => self.stream_end(end),
+        };
+        self.take(Input::Answer(question, answer))?;
+        Ok(())
+    }
+
+    /// A request is ready: derive its messages and digests now, after every hook, and keep what will be sent.
+    fn accepted(&mut self, question: Question, accepted: crate::world::Accepted) -> Answer {
+        let crate::world::Accepted { header, context_window, adapter } = accepted;
+        let header = Arc::new(header);
+        let body = match self.body.build(&header, self.ledger.folds.request.messages()) {
+            Ok(body) => body,
+            Err(failure) => return Answer::Broken(failure),
+        };
+        let digest = self.ledger.folds.request.digest(&header);
+        let (turn, step, attempt) = match question {
+            Question::Prepare(turn, step, attempt) => (turn, step, attempt),
+            Question::PreStep(..)
+            | Question::Stream(..)
+            | Question::Recover(..)
+            | Question::Admit(..)
+            | Question::Run(..)
+            | Question::Stopping(..) => (0, 0, 0),
+        };
+        let ready = Ready {
+            context: terret_core::fact::RequestContext {
+                provider: header.provider.clone(),
+                model: header.model.clone(),
+                context_window,
+            },
+            attempt: RequestAttempt {
+                turn,
+                step,
+                attempt,
+                digest,
+                wire: body.as_ref().map(|_| header.wire.clone()),
+                wire_digest: body.as_ref().map(|b| b.digest),
+                bytes: body.as_ref().map(|b| b.bytes.len() as u64),
+            },
+            header: (*header).clone(),
+        };
+        self.sending = Some(Sending { header, body: body.map(|b| b.bytes), adapter });
+        Answer::Prepared(Box::new(ready))
+    }
+
+    fn stream_end(&self, end: Result<(), terret_core::chunk::Failure>) -> Answer {
+        let usage = self.ledger.folds.open.usage().cloned();
+        match end {
+            Err(failure) => Answer::Failed { failure, usage },
+            Ok(()) => match self.ledger.folds.open.finished(|name, args| self.world.mode(name, args)) {
+                Some(finished) => Answer::Finished(Box::new(finished)),
+                None => {
+                    let text = "the stream ended without a finish";
+                    let failure =
+                        terret_core::chunk::Failure::new(terret_core::chunk::code::STREAM_CLOSED, text);
+                    Answer::Failed { failure, usage }
+                }
+            },
+        }
+    }
+
+    /// Tries to go on after a write found the disk full: what could not be written is forgotten, and the
+    /// open turn is closed in the room that was kept for it.
+    fn contain(&mut self, error: Error) -> Result<(), Error> {
+        let Error::Full { path } = error else {
+            return Err(error);
+        };
+        self.running.clear();
+        self.stops.clear();
+        for (_, ack) in self.acks.drain(..) {
+            let _ = ack.send(Err(Error::Full { path: path.clone() }));
+        }
+        self.body = body::BodyCache::default();
+        let reported = self
+            .ledger
+            .fresh
+            .iter()
+            .filter_map(|event| match &event.fact {
+                Fact::ToolResult(result) => Some((result.call, result.outcome)),
+                _ => None,
+            })
+            .collect();
+        self.ledger.refold()?;
+        self.take(Input::StoreFull { reported })?;
+        self.commit()
+    }
+
+    /// The session is poisoned: nothing more is done, nothing is acknowledged.
+    fn fail(&mut self, error: Error) {
+        self.running.clear();
+        let why = error.to_string();
+        let path = self.ledger.journal.log().path().to_owned();
+        self.ledger.journal.poison(&why);
+        for (_, ack) in self.acks.drain(..) {
+            let _ = ack.send(Err(Error::Poisoned { path: path.clone(), why: why.clone() }));
+        }
+        self.progress.send_modify(|p| {
+            p.status = Status::Poisoned;
+            p.broken = Some(why);
+        });
+    }
+
+    fn show(&self) {
+        let state = self.ledger.machine.state();
+        let status = match state.turn() {
+            Some(_) if self.ledger.machine.suspended() => Status::Suspended,
+            Some(_) => Status::Running,
+            None if state.inbox().iter().next().is_some() => Status::Parked,
+            None => Status::Idle,
+        };
+        self.progress.send_if_modified(|p| {
+            let changed = p.status != status;
+            p.status = status;
+            changed
+        });
+    }
+}

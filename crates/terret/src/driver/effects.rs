@@ -1,0 +1,177 @@
+//! Makes the running futures equal to what is owed: starts what is missing, drops what is not asked for.
+
+use std::collections::BTreeMap;
+
+use futures_util::FutureExt;
+use futures_util::stream::{BoxStream, StreamExt};
+use terret_core::chunk::{Failure, code};
+use terret_core::effect::{Effect, Question};
+use terret_core::id::Digest;
+use terret_core::input::{Answer, Input};
+use terret_core::raw::Raw;
+use tokio::sync::watch;
+
+use super::Driver;
+use crate::error::Error;
+use crate::hook::FailedAttempt;
+use crate::model::Proposal;
+use crate::world::Reply;
+
+/// Where a request's configuration comes from: what this run says, else what the log says, else what the
+/// configuration files say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Base {
+    /// Route this run demands.
+    pub(crate) route: Option<(String, String)>,
+    /// Parameters this run demands.
+    pub(crate) parameters: BTreeMap<String, Raw>,
+    /// Route where the log has none.
+    pub(crate) default_route: Option<(String, String)>,
+    /// Parameters where the log has none.
+    pub(crate) default_parameters: BTreeMap<String, Raw>,
+}
+
+impl Driver {
+    fn owed(&self) -> Vec<Effect> {
+        let mut owed = Vec::new();
+        self.ledger.machine.effects(&mut owed);
+        owed
+    }
+
+    /// Whether something that leaves the process waits to be started.
+    pub(super) fn owes_outgoing(&self) -> bool {
+        self.owed().iter().any(|e| e.leaves_process() && !self.running.contains_key(&e.question()))
+    }
+
+    /// Drops what is no longer owed, passes on stops, starts what stays inside.
+    pub(super) fn start_inside(&mut self) {
+        let owed = self.owed();
+        let asked = |q: &Question| owed.iter().any(|e| e.question() == *q);
+        let gone: Vec<Question> = self.running.keys().filter(|q| !asked(q)).copied().collect();
+        for question in gone {
+            self.running.remove(&question);
+            self.stops.remove(&question);
+        }
+        for effect in owed {
+            let question = effect.question();
+            if let (Effect::Run { stop: true, .. }, Some(stop)) = (&effect, self.stops.get(&question)) {
+                stop.send_replace(true);
+            }
+            if !effect.leaves_process() && !self.running.contains_key(&question) {
+                let future = self.inside(effect);
+                self.running.insert(question, future);
+            }
+        }
+    }
+
+    fn inside(&mut self, effect: Effect) -> BoxStream<'static, Reply> {
+        let (world, agent) = (self.world.clone(), self.handle.get());
+        let folds = &self.ledger.folds;
+        let future = match effect {
+            Effect::PreStep { turn, step, batch } => {
+                let batch = batch.iter().filter_map(|id| folds.waiting.get(id).cloned()).collect();
+                world.pre_step(agent, (turn, step), batch, folds.known.clone())
+            }
+            Effect::Prepare { turn, step, attempt, delay_ms } => {
+                let (proposal, assembly) = (self.proposal(), self.assembly.clone());
+                match proposal {
+                    Ok(proposal) => world.prepare(agent, (turn, step, attempt), delay_ms, proposal, assembly),
+                    Err(failure) => std::future::ready(Reply::Answer(Answer::Broken(failure))).boxed(),
+                }
+            }
+            Effect::Recover { turn, step, attempt } => {
+                let failure = folds.open.failure().cloned();
+                let failure = failure.unwrap_or_else(|| Failure::new(code::UNKNOWN, "no failure in the log"));
+                world.recover(FailedAttempt { agent, turn, step, attempt, failure })
+            }
+            Effect::Admit { call, .. } => {
+                let (name, arguments) = folds.open.call(call).unwrap_or_default();
+                let (name, arguments) = (name.to_owned(), arguments.to_owned());
+                let (_, stop) = watch::channel(false);
+                world.admit(call, name, arguments, stop)
+            }
+            Effect::Stopping { turn, .. } => world.stopping(agent, turn),
+            // Started after the barrier.
+            Effect::Stream { .. } | Effect::Run { .. } => {
+                return futures_util::stream::empty().boxed();
+            }
+        };
+        futures_util::stream::once(future).boxed()
+    }
+
+    /// Starts what leaves the process, with the tokens that prove it is in the log.
+    pub(super) fn start_outgoing(&mut self) -> Result<(), Error> {
+        for effect in self.owed() {
+            let question = effect.question();
+            if self.running.contains_key(&question) {
+                continue;
+            }
+            match effect {
+                Effect::Stream { .. } => self.send(question)?,
+                Effect::Run { call, stop, .. } => {
+                    let started = self.ledger.folds.started.get(&call).cloned();
+                    let token = started.and_then(|(seq, fact)| self.ledger.journal.call(seq, fact));
+                    // Not synced yet: the next barrier brings the token.
+                    let Some(token) = token else { continue };
+                    let (stopper, stopped) = watch::channel(stop);
+                    self.stops.insert(question, stopper);
+                    let run = self.world.clone().run(token, stopped);
+                    self.running.insert(question, futures_util::stream::once(run).boxed());
+                }
+                Effect::PreStep { .. }
+                | Effect::Prepare { .. }
+                | Effect::Recover { .. }
+                | Effect::Admit { .. }
+                | Effect::Stopping { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands a logged request to the transport, if it is still exactly the one the log names.
+    fn send(&mut self, question: Question) -> Result<(), Error> {
+        let logged = self.ledger.folds.attempt.clone();
+        let token = logged.and_then(|(seq, fact)| self.ledger.journal.request(seq, fact));
+        let Some(token) = token else { return Ok(()) };
+        let sending = self.sending.take();
+        let attempt = token.fact();
+        let same = sending.as_ref().is_some_and(|sending| {
+            self.ledger.folds.request.digest(&sending.header) == attempt.digest
+                && sending.body.as_ref().map(|body| Digest::of(body)) == attempt.wire_digest
+        });
+        match sending {
+            Some(sending) if same => {
+                let body = sending.body.unwrap_or_default();
+                let stream = self.world.clone().stream(token, sending.header, body, sending.adapter);
+                self.running.insert(question, stream);
+            }
+            Some(_) | None => {
+                let text = "what was about to be sent is not what the log says: nothing was sent";
+                let failure = Failure::new(code::RECONSTRUCTION, text);
+                let now = self.world.clock.epoch_ms();
+                self.ledger.take(now, Input::Answer(question, Answer::Broken(failure)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the next request would ask for, before the hooks.
+    fn proposal(&self) -> Result<Proposal, Failure> {
+        let header = self.ledger.folds.request.header();
+        let logged = header.map(|h| (h.provider.clone(), h.model.clone()));
+        let route =
+            self.base.route.clone().or_else(|| logged.clone()).or_else(|| self.base.default_route.clone());
+        let Some((provider, model)) = route else {
+            return Err(Failure::new(code::INVALID_REQUEST, "no model was chosen"));
+        };
+        let mut parameters = match header {
+            Some(header) => {
+                let chosen = header.parameters.iter().filter(|(name, _)| !header.defaults.contains(name));
+                chosen.map(|(name, value)| (name.clone(), value.clone())).collect()
+            }
+            None => self.base.default_parameters.clone(),
+        };
+        parameters.extend(self.base.parameters.clone());
+        Ok(Proposal { provider, model, parameters })
+    }
+}

@@ -1,0 +1,57 @@
+//! Who waits for what became of a message.
+
+use std::collections::HashMap;
+
+use terret_core::fact::{EndReason, Removal};
+use terret_core::id::MsgId;
+use terret_core::project::TurnSummary;
+use terret_core::state::State;
+use tokio::sync::oneshot;
+
+use crate::agent::{Outcome, Settlement};
+
+/// Receipts not yet resolved.
+#[derive(Default)]
+pub(super) struct Receipts {
+    waiting: HashMap<MsgId, Vec<oneshot::Sender<Settlement>>>,
+}
+
+impl Receipts {
+    pub(super) fn expect(&mut self, id: MsgId, settled: oneshot::Sender<Settlement>) {
+        self.waiting.entry(id).or_default().push(settled);
+    }
+
+    /// A turn's end is synced: its messages have their outcome, and what is left behind is parked.
+    pub(super) fn turn_ended(&mut self, turn: &TurnSummary, state: &State) {
+        let outcome = Outcome {
+            turn: turn.turn,
+            ending: turn.reason.clone().unwrap_or(EndReason::Interrupted),
+            text: turn.text.clone(),
+            usage: turn.usage.clone(),
+            steps: turn.steps,
+        };
+        for id in &turn.claimed {
+            self.resolve(id, || Settlement::Ended(outcome.clone()));
+        }
+        let rests = state.turn().is_none() && !(state.armed() && state.inbox().wakes());
+        for pending in state.inbox().iter().filter(|p| p.held || rests) {
+            self.resolve(&pending.id, || match pending.held {
+                true => Settlement::Held(outcome.clone()),
+                false => Settlement::Parked(outcome.clone()),
+            });
+        }
+    }
+
+    pub(super) fn removed(&mut self, ids: &[MsgId], why: Removal) {
+        for id in ids {
+            self.resolve(id, || Settlement::Removed(why));
+        }
+    }
+
+    fn resolve(&mut self, id: &MsgId, settlement: impl Fn() -> Settlement) {
+        for settled in self.waiting.remove(id).into_iter().flatten() {
+            // Nobody listening is not an error: the log has it.
+            let _ = settled.send(settlement());
+        }
+    }
+}

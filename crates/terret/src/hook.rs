@@ -1,0 +1,206 @@
+//! The seams: every place where policy meets the loop. Typed fields of one struct, so that this file is the
+//! list of them.
+//!
+//! A waterfall listener gets the question and `next`; `next` is consumed by value, so it cannot be called
+//! twice. Plugins stand at a seam in the order they were installed, the first outermost.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use terret_core::chunk::Failure;
+use terret_core::line::Event;
+use terret_core::message::Message;
+
+use crate::agent::Handle;
+use crate::model::{ChunkStream, Outgoing, Proposal};
+use crate::tool::{Call, Done};
+
+/// Something that changes what an agent does, through the seams only.
+pub trait Plugin: Send + Sync {
+    /// Its name, as records give it.
+    fn name(&self) -> &str;
+
+    /// Puts its listeners in place.
+    fn install(&self, seams: &mut Seams);
+}
+
+/// Every seam.
+#[derive(Default)]
+pub struct Seams {
+    /// `agent/pre-step`: what of a batch the model may see.
+    pub pre_step: Waterfall<PreStep, Result<Verdict, Failure>>,
+    /// `system-prompt/assemble`: the sections of the system text.
+    pub prompt: Waterfall<Vec<Section>, Result<Vec<Section>, Failure>>,
+    /// `agent/request`: the configuration of the next request.
+    pub request: Waterfall<RequestPoint, Result<Proposal, Failure>>,
+    /// `agent/request-error`: what to do about a failed attempt.
+    pub request_error: Waterfall<FailedAttempt, Result<Recovery, Failure>>,
+    /// `llm/stream`: around the adapter.
+    pub stream: Waterfall<Outgoing, Result<ChunkStream, Failure>>,
+    /// `tools/pre-execute`: whether a call may start.
+    pub pre_execute: Waterfall<Call, Result<(), Done>>,
+    /// Guards: deny only, after everything else, and cannot be undone.
+    pub guards: Vec<Guard>,
+    /// `tools/execute`: around the tool.
+    pub execute: Waterfall<Call, Done>,
+    /// `tools/post-execute`: accept, replace, add context.
+    pub post_execute: Waterfall<Executed, Executed>,
+    /// `agent/turn-stopping`: every listener votes; a vote to go on is a message steered in.
+    pub stopping: Vec<Arc<dyn Vote>>,
+    /// `session/event`: every event, once it is written.
+    pub events: Vec<Arc<dyn Fn(&Event) + Send + Sync>>,
+}
+
+/// Denies a call, with a reason, or says nothing.
+pub type Guard = Arc<dyn Fn(&Call) -> Option<String> + Send + Sync>;
+
+/// The question of `agent/pre-step`.
+#[derive(Clone)]
+pub struct PreStep {
+    /// The agent, for mail.
+    pub agent: Handle,
+    /// Turn.
+    pub turn: u32,
+    /// Number the step would have.
+    pub step: u32,
+    /// What would enter: context that is due, then the batch.
+    pub messages: Vec<Message>,
+}
+
+/// The answer of `agent/pre-step`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// These enter; none is an answer too.
+    Enter(Vec<Message>),
+    /// The batch does not enter.
+    Reject {
+        /// Plugin.
+        by: String,
+        /// Its reason.
+        reason: String,
+        /// Give the batch back, held.
+        keep: bool,
+    },
+}
+
+/// A section of the system text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Name, for plugins that replace it: `identity`, `tools`.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// The question of `agent/request`.
+#[derive(Clone)]
+pub struct RequestPoint {
+    /// The agent, for mail.
+    pub agent: Handle,
+    /// Turn.
+    pub turn: u32,
+    /// Step.
+    pub step: u32,
+    /// Attempt.
+    pub attempt: u32,
+    /// What would be asked for.
+    pub proposal: Proposal,
+}
+
+/// The question of `agent/request-error`.
+#[derive(Clone)]
+pub struct FailedAttempt {
+    /// The agent, for mail.
+    pub agent: Handle,
+    /// Turn.
+    pub turn: u32,
+    /// Step.
+    pub step: u32,
+    /// The attempt that failed.
+    pub attempt: u32,
+    /// How.
+    pub failure: Failure,
+}
+
+/// The answer of `agent/request-error`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// Ask again.
+    Retry {
+        /// Plugin.
+        by: String,
+        /// After this long.
+        delay_ms: u64,
+    },
+    /// Nobody takes it over: the turn ends with the failure.
+    GiveUp,
+}
+
+/// A call that ran.
+#[derive(Clone)]
+pub struct Executed {
+    /// The call.
+    pub call: Call,
+    /// How it ended.
+    pub done: Done,
+    /// What it adds for the next step.
+    pub contexts: Vec<Message>,
+}
+
+/// Has a say when a turn would end.
+pub trait Vote: Send + Sync {
+    /// Looks, and steers a message in to keep the turn going.
+    fn vote<'a>(&'a self, agent: &'a Handle, turn: u32) -> BoxFuture<'a, Result<(), Failure>>;
+}
+
+/// A listener of a waterfall.
+pub trait Listener<Q, A>: Send + Sync {
+    /// Answers, by itself or through `next`.
+    fn call<'a>(&'a self, question: Q, next: Next<'a, Q, A>) -> BoxFuture<'a, A>;
+}
+
+/// The listeners of one seam, outermost first.
+pub struct Waterfall<Q, A>(Vec<Arc<dyn Listener<Q, A>>>);
+
+impl<Q, A> Default for Waterfall<Q, A> {
+    fn default() -> Self {
+        Waterfall(Vec::new())
+    }
+}
+
+impl<Q: Send + 'static, A: Send + 'static> Waterfall<Q, A> {
+    /// Adds a listener inside those already there.
+    pub fn add(&mut self, listener: Arc<dyn Listener<Q, A>>) {
+        self.0.push(listener);
+    }
+
+    /// Whether nobody listens.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Asks, with `last` as what happens when nobody steps in.
+    pub fn ask<'a>(
+        &'a self,
+        question: Q,
+        last: impl FnOnce(Q) -> BoxFuture<'a, A> + Send + 'a,
+    ) -> BoxFuture<'a, A> {
+        Next { rest: &self.0, last: Box::new(last) }.run(question)
+    }
+}
+
+/// What comes after a listener. Consumed by use.
+pub struct Next<'a, Q, A> {
+    rest: &'a [Arc<dyn Listener<Q, A>>],
+    last: Box<dyn FnOnce(Q) -> BoxFuture<'a, A> + Send + 'a>,
+}
+
+impl<'a, Q, A> Next<'a, Q, A> {
+    /// Asks the next listener, or takes the default.
+    pub fn run(self, question: Q) -> BoxFuture<'a, A> {
+        match self.rest.split_first() {
+            Some((listener, rest)) => listener.call(question, Next { rest, last: self.last }),
+            None => (self.last)(question),
+        }
+    }
+}

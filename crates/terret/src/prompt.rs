@@ -1,0 +1,102 @@
+//! What the model is told before it is asked: the system text, and the context that goes in as messages.
+//!
+//! The system text holds nothing that changes by itself: no clock, no directory, no git state. Those are in
+//! context messages, logged when they change.
+
+use std::path::{Path, PathBuf};
+
+use terret_core::message::Block;
+use terret_core::message::{Form, Message, Role, Source};
+
+use crate::clock::date;
+use crate::hook::Section;
+use crate::limits::MAX_INSTRUCTIONS_BYTES;
+use crate::tool::guidance;
+
+const IDENTITY: &str = "You are terret, an agent that works in a person's directory through tools. Do what is \
+asked, no more and no less; look before you change; say plainly what you did, what failed, and what you did \
+not check. When a tool fails, read its message and act on it.";
+
+/// The sections of the system text before any plugin has its say.
+pub(crate) fn sections(identity: Option<&str>, offers_tools: bool) -> Vec<Section> {
+    let section = |name: &str, text: &str| Section { name: name.to_owned(), text: text.trim().to_owned() };
+    let mut sections = vec![section("identity", identity.unwrap_or(IDENTITY))];
+    if offers_tools {
+        sections.push(section("tools", &guidance()));
+    }
+    sections
+}
+
+/// The system text.
+pub(crate) fn render(sections: &[Section]) -> String {
+    sections.iter().map(|s| s.text.as_str()).collect::<Vec<_>>().join("\n\n")
+}
+
+/// One piece of context: who gives it, and what it says now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Context {
+    pub(crate) plugin: &'static str,
+    pub(crate) form: Form,
+    pub(crate) text: String,
+}
+
+impl Context {
+    pub(crate) fn into_message(self, turn: u32, step: u32) -> Message {
+        Message {
+            id: format!("{}-{turn}.{step}", self.plugin).as_str().into(),
+            role: Role::User,
+            content: vec![Block::text(self.text)],
+            source: Source::Plugin { plugin: self.plugin.to_owned(), form: self.form },
+        }
+    }
+}
+
+/// The context as of now: the environment, and the project's rules.
+pub(crate) fn contexts(cwd: &Path, now_ms: u64) -> Vec<Context> {
+    let mut contexts = vec![Context {
+        plugin: "environment",
+        form: Form::Snapshot,
+        text: format!(
+            "<environment>\nworking directory: {}\nplatform: {} {}\ndate: {} (UTC)\n</environment>",
+            cwd.display(),
+            std::env::consts::OS,
+            std::env::consts::ARCH,
+            date(now_ms)
+        ),
+    }];
+    contexts.extend(instructions(cwd));
+    contexts
+}
+
+/// The `AGENTS.md` files that apply, outermost first: from the repository's root down to `cwd`.
+fn instructions(cwd: &Path) -> Option<Context> {
+    let mut found: Vec<(PathBuf, String)> = Vec::new();
+    for dir in cwd.ancestors() {
+        let path = dir.join("AGENTS.md");
+        // A link to a device would never end.
+        if path.is_file()
+            && let Ok(bytes) = std::fs::read(&path)
+        {
+            let mut text = String::from_utf8_lossy(&bytes).into_owned();
+            if text.len() > MAX_INSTRUCTIONS_BYTES {
+                text.truncate(text.floor_char_boundary(MAX_INSTRUCTIONS_BYTES));
+                text.push_str("\n[cut here: the file is longer than is taken along]");
+            }
+            found.push((path, text));
+        }
+        if dir.join(".git").exists() {
+            break;
+        }
+    }
+    if found.is_empty() {
+        return None;
+    }
+    let parts: Vec<String> = found
+        .iter()
+        .rev()
+        .map(|(path, text)| {
+            format!("<instructions path=\"{}\">\n{}\n</instructions>", path.display(), text.trim_end())
+        })
+        .collect();
+    Some(Context { plugin: "instructions", form: Form::Instructions, text: parts.join("\n") })
+}

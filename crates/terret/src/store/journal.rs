@@ -1,0 +1,149 @@
+//! The one way into a log: encodes facts, writes them together, syncs, and mints the tokens without which
+//! nothing may leave the process.
+
+use terret_core::fact::{Fact, RequestAttempt, ToolCall};
+use terret_core::id::{Digest, Seq};
+use terret_core::limits::MAX_LINE_BYTES;
+use terret_core::line::{LineError, Tip};
+
+use super::{Log, Opened};
+use crate::error::Error;
+
+/// Writes one log.
+pub struct Journal {
+    log: Box<dyn Log>,
+    tip: Tip,
+    pending: Vec<u8>,
+    written: Option<Seq>,
+    synced: Option<Seq>,
+    announced: Option<Seq>,
+    held: usize,
+}
+
+/// Proof that a fact is durable: only a [`Journal`] makes one, only after the sync that covers it. Sending a
+/// request and running a tool demand it.
+#[derive(Debug)]
+pub struct Durable<T> {
+    seq: Seq,
+    fact: T,
+}
+
+impl<T> Durable<T> {
+    /// Where the fact stands.
+    pub fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// The fact.
+    pub fn fact(&self) -> &T {
+        &self.fact
+    }
+
+    /// Uses the proof up.
+    pub fn into_fact(self) -> T {
+        self.fact
+    }
+}
+
+impl Journal {
+    /// A journal at the end of an opened log.
+    pub fn new(opened: Opened) -> Self {
+        let before = opened.tip.next_seq().checked_sub(1);
+        Journal {
+            log: opened.log,
+            tip: opened.tip,
+            pending: Vec::with_capacity(64 << 10),
+            written: before,
+            // What an earlier writer left may still be unsynced: the first barrier covers it.
+            synced: None,
+            announced: None,
+            held: 0,
+        }
+    }
+
+    /// Encodes one fact behind those that wait for the next write.
+    pub fn push(&mut self, time: u64, fact: &Fact) -> Result<Seq, Error> {
+        let announce = self.synced.filter(|d| self.announced != Some(*d));
+        let seq = self.tip.encode(&mut self.pending, time, fact, announce).map_err(|e| match e {
+            LineError::TooLong(bytes) => Error::TooLarge { bytes, limit: MAX_LINE_BYTES },
+            other => Error::Poisoned { path: self.log.path().to_owned(), why: other.to_string() },
+        })?;
+        self.announced = announce.or(self.announced);
+        Ok(seq)
+    }
+
+    /// Writes what waits, by one write. Says whether there was anything.
+    pub fn write(&mut self) -> Result<bool, Error> {
+        if self.pending.len() == self.held {
+            return Ok(false);
+        }
+        self.log.append(&self.pending)?;
+        self.pending.clear();
+        self.held = 0;
+        self.written = self.tip.next_seq().checked_sub(1);
+        Ok(true)
+    }
+
+    /// Makes everything written durable.
+    pub async fn sync(&mut self) -> Result<(), Error> {
+        if !self.is_behind() {
+            return Ok(());
+        }
+        let issued = self.written;
+        match self.log.sync().await {
+            Ok(()) => {
+                self.synced = issued;
+                Ok(())
+            }
+            Err(e) => Err(self.log.poison(&e.to_string())),
+        }
+    }
+
+    /// Whether something written is not known to be synced.
+    pub fn is_behind(&self) -> bool {
+        self.written > self.synced
+    }
+
+    /// Whether this seq is known to be synced.
+    pub fn is_synced(&self, seq: Seq) -> bool {
+        self.synced.is_some_and(|d| seq <= d)
+    }
+
+    /// The token for sending the request of this attempt, once it is synced.
+    pub fn request(&self, seq: Seq, fact: RequestAttempt) -> Option<Durable<RequestAttempt>> {
+        self.is_synced(seq).then_some(Durable { seq, fact })
+    }
+
+    /// The token for running this call, once it is synced.
+    pub fn call(&self, seq: Seq, fact: ToolCall) -> Option<Durable<ToolCall>> {
+        self.is_synced(seq).then_some(Durable { seq, fact })
+    }
+
+    /// Seq of the last line written and the chain's value there; `None` in an empty log.
+    pub fn head(&self) -> Option<(Seq, Digest)> {
+        self.written.map(|seq| (seq, self.tip.head()))
+    }
+
+    /// What waits now is written only together with something that comes later.
+    pub fn hold(&mut self) {
+        self.held = self.pending.len();
+    }
+
+    /// The log.
+    pub fn log(&self) -> &dyn Log {
+        &*self.log
+    }
+
+    /// After a failed append: drops what waited and stands at `tip` again.
+    pub fn rewind(&mut self, tip: Tip) {
+        self.pending.clear();
+        self.held = 0;
+        self.written = tip.next_seq().checked_sub(1);
+        self.tip = tip;
+    }
+
+    /// Gives the log up.
+    pub fn poison(&mut self, why: &str) -> Error {
+        self.log.poison(why)
+    }
+}

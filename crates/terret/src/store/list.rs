@@ -1,0 +1,229 @@
+//! Finding sessions: the list, and what an address means. One damaged file never hides the others.
+
+use std::path::{Path, PathBuf};
+
+use terret_core::fact::{EndReason, Fact, Rel};
+use terret_core::id::{Seq, SessionId};
+use terret_core::line::{Event, SessionHeader};
+use terret_core::message::Source;
+use terret_core::project::Turns;
+use terret_core::state::State;
+
+use super::places::boot_id;
+use super::{Address, Bad, FileStore, Scan};
+use crate::error::Error;
+
+/// One session in the list.
+#[derive(Debug)]
+pub struct Listed {
+    /// Its directory's name.
+    pub id: String,
+    /// Its log.
+    pub path: PathBuf,
+    /// Its header, where it can be read.
+    pub header: Option<SessionHeader>,
+    /// First words of its first prompt.
+    pub title: String,
+    /// Events read.
+    pub events: u64,
+    /// Turns that ended, and how the last one did.
+    pub turns: u32,
+    /// How the last turn ended.
+    pub last: Option<EndReason>,
+    /// Epoch milliseconds of its last event.
+    pub updated: u64,
+    /// Messages that wait.
+    pub pending: usize,
+    /// What state it is in.
+    pub condition: Condition,
+}
+
+/// What state a session is in.
+#[derive(Debug)]
+pub enum Condition {
+    /// Nobody writes it and nothing waits.
+    Idle,
+    /// Messages wait for a wake.
+    Parked,
+    /// A process writes it.
+    Running {
+        /// Which.
+        pid: u32,
+    },
+    /// Its last writer died in a turn.
+    Open,
+    /// A crash tore its tail; the next writer moves these bytes aside.
+    Torn {
+        /// How many.
+        bytes: u64,
+    },
+    /// It cannot be written, and says why.
+    Damaged(Error),
+}
+
+impl FileStore {
+    /// All sessions, oldest first. Unreadable ones are listed with the reason.
+    pub fn list(&self) -> Result<Vec<Listed>, Error> {
+        let entries = match std::fs::read_dir(&self.sessions()) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(Error::io("read", self.sessions())(e)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(Error::io("read", self.sessions()))?;
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        let mut listed: Vec<Listed> = names.into_iter().map(|id| self.look(id)).collect();
+        listed.sort_by_key(|l| (l.header.as_ref().map_or(0, |h| h.created), l.id.clone()));
+        Ok(listed)
+    }
+
+    /// One session, as the list shows it.
+    fn look(&self, id: String) -> Listed {
+        let path = self.log_path(&id);
+        let mut listed = Listed {
+            id,
+            header: None,
+            title: String::new(),
+            events: 0,
+            turns: 0,
+            last: None,
+            updated: 0,
+            pending: 0,
+            condition: Condition::Idle,
+            path,
+        };
+        if let Err(e) = listed.read() {
+            listed.condition = Condition::Damaged(e);
+        }
+        let dir = listed.path.parent().unwrap_or(Path::new(""));
+        if let Some(pid) = super::lock::holder(dir)
+            && !matches!(listed.condition, Condition::Damaged(_))
+        {
+            listed.condition = Condition::Running { pid };
+        }
+        listed
+    }
+
+    /// The log an address means. `cwd` narrows `latest` to sessions of that directory.
+    pub fn find(&self, address: &Address, cwd: Option<&Path>) -> Result<PathBuf, Error> {
+        if let Some(path) = address.as_path() {
+            return match path.is_file() {
+                true => Ok(path),
+                false => Err(Error::NoSession(address.session.clone())),
+            };
+        }
+        if address.session == "latest" {
+            return self.latest(cwd)?.ok_or_else(|| Error::NoSession("latest".into()));
+        }
+        let exact = self.log_path(&address.session);
+        if address.session.parse::<SessionId>().is_ok() && exact.exists() {
+            return Ok(exact);
+        }
+        let mut fits: Vec<String> = match std::fs::read_dir(self.sessions()) {
+            Ok(entries) => entries
+                .flatten()
+                .map(|e| e.file_name().to_string_lossy().into_owned())
+                .filter(|name| name.starts_with(&address.session))
+                .collect(),
+            Err(_) => Vec::new(),
+        };
+        fits.sort();
+        match fits.len() {
+            0 => Err(Error::NoSession(address.session.clone())),
+            1 => Ok(self.log_path(&fits[0])),
+            _ => {
+                let candidates = fits.iter().filter_map(|id| id.parse().ok()).collect();
+                Err(Error::Ambiguous { address: address.session.clone(), candidates })
+            }
+        }
+    }
+
+    /// The session last written to.
+    fn latest(&self, cwd: Option<&Path>) -> Result<Option<PathBuf>, Error> {
+        let entries = match std::fs::read_dir(self.sessions()) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io("read", self.sessions())(e)),
+        };
+        let mut logs: Vec<_> = entries
+            .flatten()
+            .filter_map(|entry| {
+                let path = entry.path().join("log.jsonl");
+                let changed = path.metadata().ok()?.modified().ok()?;
+                Some((changed, path))
+            })
+            .collect();
+        logs.sort();
+        let of_cwd = |path: &PathBuf| match (cwd, Scan::open(path)) {
+            (Some(cwd), Ok(scan)) => Path::new(&scan.header().cwd) == cwd,
+            (None, Ok(_)) => true,
+            (_, Err(_)) => false,
+        };
+        Ok(logs.into_iter().rev().map(|(_, path)| path).find(of_cwd))
+    }
+}
+
+impl Listed {
+    fn read(&mut self) -> Result<(), Error> {
+        let mut scan = Scan::open(&self.path)?;
+        self.header = Some(scan.header().clone());
+        let (mut state, mut turns) = (State::default(), Turns::default());
+        let mut bad: Option<Bad> = None;
+        while let Some(next) = scan.next_event()? {
+            match next {
+                Ok(event) => {
+                    self.events += 1;
+                    self.updated = event.time;
+                    state.apply(&event.fact);
+                    if let Some(turn) = turns.fold(&event) {
+                        self.turns += 1;
+                        self.last = turn.reason;
+                    }
+                    self.take_title(&event);
+                }
+                Err(b) => {
+                    bad = Some(b);
+                    break;
+                }
+            }
+        }
+        self.pending = state.inbox().iter().count();
+        if let Some(bad) = bad {
+            let rebooted = scan.boot().is_some_and(|boot| boot != boot_id());
+            if !scan.is_torn_tail(&bad, rebooted)? {
+                return Err(bad.into_error(&self.path));
+            }
+            let length = self.path.metadata().map_err(Error::io("read", &self.path))?.len();
+            self.condition = Condition::Torn { bytes: length - bad.offset };
+        } else if state.turn().is_some() {
+            self.condition = Condition::Open;
+        } else if self.pending > 0 {
+            self.condition = Condition::Parked;
+        }
+        Ok(())
+    }
+
+    fn take_title(&mut self, event: &Event) {
+        if let Fact::InboxAdded(added) = &event.fact
+            && self.title.is_empty()
+            && added.message.source == Source::User
+        {
+            let text = added.message.text();
+            self.title = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();
+        }
+    }
+}
+
+/// A plugin event that later requests depend on, of a plugin that is not here.
+pub(super) fn needs_plugin(event: &Event) -> Option<(Seq, String)> {
+    match &event.fact {
+        Fact::Plugin(plugin) if plugin.rel == Rel::Context => {
+            let name = plugin.kind.split('/').nth(1).unwrap_or_default();
+            Some((event.seq, name.to_owned()))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,130 @@
+//! Logs in memory: for runs that keep nothing, and for tests.
+
+use std::collections::HashMap;
+use std::io::{Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use terret_core::id::Digest;
+use terret_core::line::{Event, SessionHeader, Tip};
+
+use super::{Log, Opened, Scan, Store};
+use crate::error::Error;
+
+type Bytes = Arc<Mutex<Vec<u8>>>;
+
+/// Sessions that live as long as this value.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    logs: Arc<Mutex<HashMap<String, (Bytes, Arc<AtomicBool>)>>>,
+}
+
+impl MemoryStore {
+    /// The bytes of a session's log.
+    pub fn bytes(&self, id: &str) -> Option<Vec<u8>> {
+        let logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        logs.get(id).map(|(log, _)| log.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}
+
+impl Store for MemoryStore {
+    fn create(&self, header: SessionHeader) -> Result<Opened, Error> {
+        let path = PathBuf::from(format!("memory:{}", header.id));
+        let line = header.to_line().map_err(|e| Error::io("write", &path)(e.into()))?;
+        let header_hash = Digest::of(&line[..line.len() - 1]);
+        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        if logs.contains_key(header.id.as_str()) {
+            return Err(Error::Exists(header.id));
+        }
+        let bytes: Bytes = Arc::new(Mutex::new(line));
+        let writer = Arc::new(AtomicBool::new(true));
+        logs.insert(header.id.to_string(), (bytes.clone(), writer.clone()));
+        let log = Box::new(MemoryLog { bytes, path, _writer: Held(writer) });
+        Ok(Opened { header, header_hash, tip: Tip::default(), epoch: 1, cut_bytes: None, log })
+    }
+
+    fn open(&self, id: &str, fold: &mut dyn FnMut(&Event)) -> Result<Opened, Error> {
+        let path = PathBuf::from(format!("memory:{id}"));
+        let (bytes, writer) = {
+            let logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+            logs.get(id).cloned().ok_or_else(|| Error::NoSession(id.to_owned()))?
+        };
+        if writer.swap(true, Ordering::AcqRel) {
+            let (pid, since) = (std::process::id(), "?".to_owned());
+            return Err(Error::Busy { id: id.to_owned(), pid, since, path });
+        }
+        let writer = Held(writer);
+        let whole = bytes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut scan = Scan::new(Cursor::new(whole), &path)?;
+        while let Some(next) = scan.next_event()? {
+            fold(&next.map_err(|bad| bad.into_error(&path))?);
+        }
+        let (header, header_hash) = (scan.header().clone(), scan.header_hash());
+        let (tip, epoch) = (scan.tip().clone(), scan.epoch() + 1);
+        let log = Box::new(MemoryLog { bytes, path, _writer: writer });
+        Ok(Opened { header, header_hash, tip, epoch, cut_bytes: None, log })
+    }
+
+    fn dir(&self, _id: &str) -> Option<PathBuf> {
+        None
+    }
+}
+
+struct MemoryLog {
+    bytes: Bytes,
+    path: PathBuf,
+    _writer: Held,
+}
+
+/// The lock of a log in memory: let go when its writer is dropped.
+struct Held(Arc<AtomicBool>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+struct MemoryReader {
+    bytes: Bytes,
+    at: usize,
+}
+
+impl Read for MemoryReader {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = (&bytes[self.at.min(bytes.len())..]).read(buf)?;
+        self.at += n;
+        Ok(n)
+    }
+}
+
+impl Log for MemoryLog {
+    fn append(&mut self, lines: &[u8]) -> Result<(), Error> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(lines);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> BoxFuture<'static, Result<(), Error>> {
+        std::future::ready(Ok(())).boxed()
+    }
+
+    fn poison(&mut self, why: &str) -> Error {
+        Error::Poisoned { path: self.path.clone(), why: why.to_owned() }
+    }
+
+    fn reader(&self, from: u64) -> Result<Box<dyn Read + Send>, Error> {
+        Ok(Box::new(MemoryReader { bytes: self.bytes.clone(), at: from as usize }))
+    }
+
+    fn length(&self) -> u64 {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}

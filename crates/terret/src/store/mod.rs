@@ -1,0 +1,96 @@
+//! Where logs are kept: the interface of a log's end, and its two homes (a file, memory).
+//!
+//! Source: `docs/reference/log-format.md`.
+
+mod file;
+mod journal;
+mod list;
+mod lock;
+mod memory;
+mod places;
+mod scan;
+
+use std::path::{Path, PathBuf};
+
+use futures_util::future::BoxFuture;
+use terret_core::fact::WriterOpened;
+use terret_core::id::Digest;
+use terret_core::line::{SessionHeader, Tip};
+
+use crate::error::Error;
+
+pub use file::FileStore;
+pub use journal::{Durable, Journal};
+pub use list::{Condition, Listed};
+pub use memory::MemoryStore;
+pub use places::{Address, Point};
+pub use scan::{Bad, Scan};
+
+/// The end of one log, held by its one writer.
+pub trait Log: Send {
+    /// Appends whole lines by one write. After an error nothing of them is in the log, or the log is
+    /// poisoned.
+    fn append(&mut self, lines: &[u8]) -> Result<(), Error>;
+
+    /// Makes everything appended so far durable. A failure poisons the log.
+    fn sync(&mut self) -> BoxFuture<'static, Result<(), Error>>;
+
+    /// Closes the log for good after a failure that leaves its end in doubt.
+    fn poison(&mut self, why: &str) -> Error;
+
+    /// A reader over the log from this byte on; it sees what is appended later too.
+    fn reader(&self, from: u64) -> Result<Box<dyn std::io::Read + Send>, Error>;
+
+    /// Bytes of the log, a torn tail not counted.
+    fn length(&self) -> u64;
+
+    /// Where it is, as a person would name it.
+    fn path(&self) -> &Path;
+}
+
+/// A log opened for writing: locked, verified, its torn tail known and not yet cut.
+pub struct Opened {
+    /// Its header.
+    pub header: SessionHeader,
+    /// Hash of its header line.
+    pub header_hash: Digest,
+    /// Where the next line goes.
+    pub tip: Tip,
+    /// Epoch this writer will have.
+    pub epoch: u64,
+    /// Bytes of the torn tail that the first append moves aside.
+    pub cut_bytes: Option<u64>,
+    /// The end of the log.
+    pub log: Box<dyn Log>,
+}
+
+impl Opened {
+    /// The fact with which this writer begins.
+    pub fn writer(&self) -> WriterOpened {
+        WriterOpened {
+            epoch: self.epoch,
+            pid: std::process::id(),
+            host: places::host(),
+            boot: places::boot_id(),
+            by: BY.to_owned(),
+            header_hash: self.header_hash,
+            cut_bytes: self.cut_bytes,
+        }
+    }
+}
+
+/// Program and version, as logs name them.
+pub const BY: &str = concat!("terret ", env!("CARGO_PKG_VERSION"));
+
+/// A place for many logs.
+pub trait Store: Send + Sync {
+    /// Makes a new log. Fails if the id is taken.
+    fn create(&self, header: SessionHeader) -> Result<Opened, Error>;
+
+    /// Opens a log for writing, handing every event to `fold`. Fails if another writer has it, or if it is
+    /// damaged.
+    fn open(&self, id: &str, fold: &mut dyn FnMut(&terret_core::line::Event)) -> Result<Opened, Error>;
+
+    /// Where a session's files are, where there are files.
+    fn dir(&self, id: &str) -> Option<PathBuf>;
+}

@@ -1,0 +1,201 @@
+//! Reading a log from its start, line by line, and telling a torn tail from damage.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use terret_core::fact::Fact;
+use terret_core::id::{Digest, Seq};
+use terret_core::limits::MAX_LINE_BYTES;
+use terret_core::line::{Event, Line, LineError, SessionHeader, Tip};
+
+use crate::error::Error;
+
+/// A log being read. It repairs nothing and changes nothing.
+pub struct Scan<R> {
+    reader: BufReader<R>,
+    path: PathBuf,
+    header: SessionHeader,
+    header_hash: Digest,
+    tip: Tip,
+    line: Vec<u8>,
+    line_no: u64,
+    offset: u64,
+    synced: Option<Seq>,
+    boot: Option<String>,
+    epoch: u64,
+    unterminated: bool,
+}
+
+/// The first line that is not what was written.
+#[derive(Debug, Clone)]
+pub struct Bad {
+    /// Line, from 1.
+    pub line: u64,
+    /// Byte offset of the line.
+    pub offset: u64,
+    /// The seq that belongs there.
+    pub seq: Seq,
+    /// What is wrong.
+    pub cause: LineError,
+    /// Whether the line ends with a newline.
+    pub terminated: bool,
+}
+
+impl Bad {
+    pub(crate) fn into_error(self, path: &Path) -> Error {
+        let Bad { line, offset, seq, cause, .. } = self;
+        Error::Damaged { path: path.to_owned(), line, offset, seq, cause }
+    }
+}
+
+impl Scan<std::fs::File> {
+    /// Opens a log file and reads its header.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let file = std::fs::File::open(path).map_err(Error::io("open", path))?;
+        Scan::new(file, path)
+    }
+}
+
+impl<R: Read> Scan<R> {
+    /// Reads the header.
+    pub fn new(reader: R, path: &Path) -> Result<Self, Error> {
+        let mut reader = BufReader::with_capacity(64 << 10, reader);
+        let not_a_log = |why: String| Error::NotALog { path: path.to_owned(), why };
+        let mut line = Vec::new();
+        let terminated = read_line(&mut reader, &mut line).map_err(Error::io("read", path))?;
+        if line.is_empty() && !terminated {
+            return Err(not_a_log("the file is empty".into()));
+        }
+        if !terminated {
+            return Err(not_a_log("the header line is cut".into()));
+        }
+        let header = SessionHeader::parse(&line).map_err(|e| not_a_log(e.to_string()))?;
+        Ok(Scan {
+            reader,
+            path: path.to_owned(),
+            header,
+            header_hash: Digest::of(&line),
+            tip: Tip::default(),
+            offset: line.len() as u64 + 1,
+            line,
+            line_no: 1,
+            synced: None,
+            boot: None,
+            epoch: 0,
+            unterminated: false,
+        })
+    }
+
+    /// The header.
+    pub fn header(&self) -> &SessionHeader {
+        &self.header
+    }
+
+    /// blake3 of the header line.
+    pub fn header_hash(&self) -> Digest {
+        self.header_hash
+    }
+
+    /// The end of what was read so far.
+    pub fn tip(&self) -> &Tip {
+        &self.tip
+    }
+
+    /// Byte offset behind the last good line.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Highest epoch seen.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Boot id of the last writer seen.
+    pub fn boot(&self) -> Option<&str> {
+        self.boot.as_deref()
+    }
+
+    /// Whether the last good line lacks its newline.
+    pub fn unterminated(&self) -> bool {
+        self.unterminated
+    }
+
+    /// The bytes of the line last returned, without its newline.
+    pub fn bytes(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// The next event; `None` at the end of the file.
+    pub fn next_event(&mut self) -> Result<Option<Result<Event, Bad>>, Error> {
+        if self.unterminated {
+            return Ok(None);
+        }
+        let terminated =
+            read_line(&mut self.reader, &mut self.line).map_err(Error::io("read", &self.path))?;
+        if self.line.is_empty() && !terminated {
+            return Ok(None);
+        }
+        self.line_no += 1;
+        let seq = self.tip.next_seq();
+        let checked = self.tip.check(&self.line).and_then(|line| {
+            let event = line.event()?;
+            Ok((event, line.d))
+        });
+        match checked {
+            Ok((event, d)) => {
+                self.offset += self.line.len() as u64 + u64::from(terminated);
+                self.unterminated = !terminated;
+                self.synced = self.synced.max(d);
+                if let Fact::WriterOpened(opened) = &event.fact {
+                    self.epoch = self.epoch.max(opened.epoch);
+                    self.boot = Some(opened.boot.clone());
+                }
+                Ok(Some(Ok(event)))
+            }
+            Err(cause) => {
+                let (line, offset) = (self.line_no, self.offset);
+                Ok(Some(Err(Bad { line, offset, seq, cause, terminated })))
+            }
+        }
+    }
+
+    /// After a bad line: whether it and what follows are a tail that a crash may tear. `rebooted`: the
+    /// machine went down since the last writer, so unsynced lines may be missing or stale.
+    pub fn is_torn_tail(&mut self, bad: &Bad, rebooted: bool) -> Result<bool, Error> {
+        if matches!(bad.cause, LineError::UnknownType(_)) {
+            return Ok(false);
+        }
+        // A whole line with another byte where its newline belongs was not cut: it was changed.
+        if let (false, Some((_, whole))) = (bad.terminated, self.line.split_last())
+            && Line::parse(whole).is_ok()
+        {
+            return Ok(false);
+        }
+        let mut more = false;
+        let mut rest = Vec::new();
+        loop {
+            let terminated = read_line(&mut self.reader, &mut rest).map_err(Error::io("read", &self.path))?;
+            if rest.is_empty() && !terminated {
+                break;
+            }
+            more = true;
+            // A later line that is whole may still say how far the log was synced.
+            self.synced = self.synced.max(Line::parse(&rest).ok().and_then(|line| line.d));
+        }
+        let below = self.synced.is_some_and(|d| bad.seq <= d);
+        Ok(!below && (rebooted || (!bad.terminated && !more)))
+    }
+}
+
+/// Reads up to and over a newline; the newline is not kept. Says whether there was one. Reads no more than a
+/// line may hold: what is longer comes back cut, and fails its check.
+fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
+    line.clear();
+    reader.by_ref().take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', line)?;
+    let terminated = line.last() == Some(&b'\n');
+    if terminated {
+        line.pop();
+    }
+    Ok(terminated)
+}
