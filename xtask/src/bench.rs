@@ -5,6 +5,8 @@
 //! client's accounts, so that a figure belongs to one moment of the run.
 
 mod checks;
+mod notes;
+mod program;
 mod run;
 mod table;
 
@@ -13,7 +15,8 @@ use std::process::{Command, ExitCode};
 
 use crate::args::{Args, UsageError};
 use crate::{Outcome, proc};
-use run::{Program, Runner};
+use program::Program;
+use run::Runner;
 use table::{Row, Table};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -8,6 +8,7 @@ mod floor;
 mod mock;
 mod proc;
 mod stats;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -16,6 +17,7 @@ use args::{Args, UsageError};
 const USAGE: &str = "\
 usage: cargo xtask VERB
 
+  tidy  [--root DIR]                    check imports, file sizes, wildcard arms, stray paths, the code map
   bench [--runs 5] [--only NAME]        measure terret beside the floor; exit 1 on a missed bound
         [--no-build] [--report]         NAME: start, loop, flat, burst; --report never fails on a bound
         [--self-test]                   the floor in terret's place: proves the measuring, not terret
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
     let verb = words.next().unwrap_or_default();
     let args = Args::new(words.collect());
     let outcome = match verb.as_str() {
+        "tidy" => tidy::verb(args),
         "bench" => bench::verb(args),
         "mock" => mock::verb(args),
         "floor" => floor::verb(args),

@@ -16,6 +16,7 @@ fn an_unknown_verb_or_option_is_a_usage_error() {
         &[],
         &["bench", "--runs", "x"],
         &["tidy", "--fast"],
+        &["tidy", "--fast"],
         &["floor"],
     ] {
         let output = xtask(args);

@@ -1,6 +1,7 @@
 //! The bounds, and what is measured for each.
 
-use super::run::{Observed, Program};
+use super::program::Program;
+use super::run::Observed;
 use super::table::{Bound, Row};
 use super::{Bench, Result};
 use crate::mock::{Scenario, gaps_ms};

@@ -6,12 +6,14 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::Result;
+use super::notes::Notes;
+use super::program::{Dirs, Program, Start, isolate};
 use crate::mock::{Arrival, Record, Scenario, Server};
 use crate::proc;
 
@@ -27,16 +29,6 @@ const SYNCS: [&str; 6] = [
     "sync",
     "msync",
 ];
-
-/// What is run, and how it is started.
-pub(super) enum Program {
-    /// The binary to judge.
-    Terret(PathBuf),
-    /// `xtask floor`.
-    Floor(PathBuf),
-    /// `xtask floor` in terret's place.
-    SelfTest(PathBuf),
-}
 
 /// What one run cost.
 pub(super) struct Observed {
@@ -202,149 +194,6 @@ impl Drop for Runner {
     fn drop(&mut self) {
         // Only an empty one goes: what a failed run left behind is there to be looked at.
         let _ = fs::remove_dir(&self.base);
-    }
-}
-
-struct Dirs {
-    root: PathBuf,
-    home: PathBuf,
-    work: PathBuf,
-}
-
-struct Start<'a> {
-    port: u16,
-    dirs: &'a Dirs,
-    scenario: Scenario,
-    https: bool,
-}
-
-impl Program {
-    pub(super) fn name(&self) -> &'static str {
-        match self {
-            Program::Terret(_) => "terret",
-            Program::Floor(_) => "floor",
-            Program::SelfTest(_) => "floor (as terret)",
-        }
-    }
-
-    /// A missing binary is one clear error, not one for each measure.
-    pub(super) fn check(&self) -> Result<()> {
-        let (Program::Terret(path) | Program::Floor(path) | Program::SelfTest(path)) = self;
-        if path.is_file() {
-            Ok(())
-        } else {
-            Err(format!("`{}` is not built", path.display()).into())
-        }
-    }
-
-    fn spawn(&self, start: &Start<'_>) -> io::Result<Child> {
-        isolate(&mut self.command(start), start.dirs).spawn()
-    }
-
-    fn command(&self, start: &Start<'_>) -> Command {
-        let port = start.port.to_string();
-        match self {
-            Program::Terret(path) => {
-                let scheme = if start.https { "https" } else { "http" };
-                let mut command = Command::new(path);
-                command.args([
-                    "run",
-                    "-m",
-                    "mock/test",
-                    "--set",
-                    "providers.mock.wire=openai-chat",
-                    "--set",
-                ]);
-                command
-                    .arg(format!(
-                        "providers.mock.base_url={scheme}://127.0.0.1:{port}/v1"
-                    ))
-                    .arg("go");
-                command
-            }
-            Program::Floor(path) | Program::SelfTest(path) => {
-                let mut command = Command::new(path);
-                command.args([
-                    "floor",
-                    "--port",
-                    &port,
-                    "--command",
-                    start.scenario.command(),
-                    "--dir",
-                ]);
-                command.arg(&start.dirs.home);
-                if let Program::SelfTest(_) = self {
-                    command
-                        .arg("--log-deltas")
-                        .args(start.https.then_some("--hello"));
-                }
-                command
-            }
-        }
-    }
-}
-
-/// No setting, proxy or key of the caller reaches a measured process.
-fn isolate<'a>(command: &'a mut Command, dirs: &Dirs) -> &'a mut Command {
-    command
-        .env_clear()
-        .env("HOME", &dirs.home)
-        .env("TERRET_HOME", &dirs.home)
-        .current_dir(&dirs.work);
-    command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-}
-
-/// What the server's thread read of the client at the two moments that count.
-#[derive(Default)]
-struct Notes {
-    inner: Mutex<Noted>,
-    pid_known: Condvar,
-}
-
-#[derive(Clone, Default)]
-struct Noted {
-    pid: Option<u32>,
-    start_cpu_ns: Option<u64>,
-    last_cpu_ns: Option<u64>,
-    peak_rss_kib: u64,
-}
-
-impl Notes {
-    fn lock(&self) -> MutexGuard<'_, Noted> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set_pid(&self, pid: u32) {
-        self.lock().pid = Some(pid);
-        self.pid_known.notify_all();
-    }
-
-    /// Called in the server while the reply is held back. What cannot be read stays unknown and is reported
-    /// as a broken run.
-    fn take(&self, arrival: Arrival) {
-        if arrival.nth != 0 && !arrival.last {
-            return;
-        }
-        // The request may be here before `spawn` has returned.
-        let waited =
-            self.pid_known
-                .wait_timeout_while(self.lock(), Duration::from_secs(5), |noted| {
-                    noted.pid.is_none()
-                });
-        let (mut noted, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let Some(pid) = noted.pid else { return };
-        let cpu_ns = proc::settled_cpu_ns(pid).ok();
-        if arrival.nth == 0 {
-            noted.start_cpu_ns = cpu_ns;
-        }
-        if arrival.last {
-            noted.last_cpu_ns = cpu_ns;
-            noted.peak_rss_kib = proc::peak_rss_kib(pid).unwrap_or_default();
-        }
     }
 }
 
