@@ -87,7 +87,7 @@ pub(crate) fn verb(mut args: Args) -> Outcome {
 
     let mut table = Table::new(self_test);
     println!(
-        "load before: {}; {} runs of each, alternating; medians\n",
+        "load before: {}; medians of {} runs of each, in turn\n",
         proc::load(),
         runs
     );

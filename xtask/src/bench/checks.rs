@@ -58,7 +58,10 @@ pub(super) fn start(bench: &Bench) -> Result<Vec<Row>> {
             count as f64,
             Bound::Absolute(MAX_START_SYNCS),
         ),
-        None => Row::skipped("start: syncs before it", "not measured (no strace)"),
+        None => Row::skipped(
+            "start: syncs before it",
+            "not measured (no strace that works)",
+        ),
     };
     let bound = || Bound::Absolute(MAX_START_CPU_MS);
     Ok(vec![

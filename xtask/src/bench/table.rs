@@ -128,8 +128,8 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<44}{:>10}{:>10}{:>8}  {:<14}",
-            "", self.subject, "floor", "ratio", "bound"
+            "{:<44}{:>10}{:>10}{:>8}  bound",
+            "", self.subject, "floor", "ratio"
         )?;
         for row in &self.rows {
             let verdict = match row.verdict {
@@ -139,15 +139,17 @@ impl fmt::Display for Table {
                 Verdict::Broken => "BROKEN",
             };
             let line = format!(
-                "{:<44}{:>10}{:>10}{:>8}  {:<14}{verdict}",
+                "{:<44}{:>10}{:>10}{:>8}  {:<14} {verdict}",
                 row.what, row.subject, row.floor, row.ratio, row.bound
             );
             writeln!(f, "{}", line.trim_end())?;
         }
-        writeln!(
-            f,
-            "* until the ClientHello reaches a plain TCP listener: no handshake, no request"
-        )
+        if self.rows.iter().any(|row| row.what.ends_with('*')) {
+            let what =
+                "until the ClientHello reaches a plain TCP listener: no handshake, no request";
+            writeln!(f, "* {what}")?;
+        }
+        Ok(())
     }
 }
 
