@@ -1,1 +1,55 @@
-fn main() {}
+//! Checks and benchmarks of this repository: `cargo xtask VERB`.
+//!
+//! Depends on no crate of the workspace, so that it can judge them all from outside.
+
+mod args;
+mod bench;
+mod floor;
+mod mock;
+mod proc;
+mod stats;
+mod tidy;
+
+use std::process::ExitCode;
+
+use args::{Args, UsageError};
+
+const USAGE: &str = "\
+usage: cargo xtask VERB
+
+  tidy  [--root DIR]                    check imports, file sizes, wildcard arms, stray paths, the code map
+  bench [--runs 5] [--only NAME]        measure terret beside the floor; exit 1 on a missed bound
+        [--no-build] [--report]         NAME: start, loop, flat, burst; --report never fails on a bound
+        [--self-test]                   the floor in terret's place: proves the measuring, not terret
+  mock  [--scenario loop:50] [--port 0] a scripted chat-completions server on loopback
+                                        scenarios: text, loop:N, history:N, burst:N
+  floor --port P --dir D [--command C]  the cheapest possible agent, for comparison
+";
+
+/// What every verb returns: its own exit code, or an error to print.
+type Outcome = Result<ExitCode, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let verb = words.next().unwrap_or_default();
+    let args = Args::new(words.collect());
+    let outcome = match verb.as_str() {
+        "tidy" => tidy::verb(args),
+        "bench" => bench::verb(args),
+        "mock" => mock::verb(args),
+        "floor" => floor::verb(args),
+        "help" | "-h" | "--help" => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => Err(UsageError(format!("unknown verb `{verb}`")).into()),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        if error.is::<UsageError>() {
+            eprint!("\n{USAGE}");
+            return ExitCode::from(2);
+        }
+        ExitCode::FAILURE
+    })
+}
