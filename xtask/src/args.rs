@@ -35,16 +35,12 @@ impl Args {
         }
         let value = self.words.remove(at + 1);
         self.words.remove(at);
-        value
-            .parse()
-            .map(Some)
-            .map_err(|_| UsageError(format!("`{name}` cannot be `{value}`")))
+        value.parse().map(Some).map_err(|_| UsageError(format!("`{name}` cannot be `{value}`")))
     }
 
     /// Like [`Args::value`], for an option that has no default.
     pub(crate) fn required<T: FromStr>(&mut self, name: &str) -> Result<T, UsageError> {
-        self.value(name)?
-            .ok_or_else(|| UsageError(format!("`{name}` is missing")))
+        self.value(name)?.ok_or_else(|| UsageError(format!("`{name}` is missing")))
     }
 
     /// Refuses what no option took: a misspelt option must not silently change what is measured.

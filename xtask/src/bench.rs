@@ -24,12 +24,8 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 /// A group of measures: its name for `--only`, and what takes them.
 type Group = (&'static str, fn(&Bench) -> Result<Vec<Row>>);
 
-const GROUPS: &[Group] = &[
-    ("start", checks::start),
-    ("loop", checks::steps),
-    ("flat", checks::flat),
-    ("burst", checks::burst),
-];
+const GROUPS: &[Group] =
+    &[("start", checks::start), ("loop", checks::steps), ("flat", checks::flat), ("burst", checks::burst)];
 
 /// What peers cost, for the reader to place the figures. Constants, never compared with.
 const PEERS: &str = "\
@@ -51,19 +47,14 @@ pub(crate) fn verb(mut args: Args) -> Outcome {
     let forwarded = args.clone();
     let runs = args.value("--runs")?.unwrap_or(5);
     let only: Option<String> = args.value("--only")?;
-    let (no_build, report, self_test) = (
-        args.flag("--no-build"),
-        args.flag("--report"),
-        args.flag("--self-test"),
-    );
+    let (no_build, report, self_test) =
+        (args.flag("--no-build"), args.flag("--report"), args.flag("--self-test"));
     args.finish()?;
     if runs == 0 {
         return Err(UsageError("`--runs` must be at least 1".to_owned()).into());
     }
-    let groups: Vec<&Group> = GROUPS
-        .iter()
-        .filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name))
-        .collect();
+    let groups: Vec<&Group> =
+        GROUPS.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name)).collect();
     if groups.is_empty() {
         return Err(UsageError(format!("no measure `{}`", only.unwrap_or_default())).into());
     }
@@ -77,20 +68,12 @@ pub(crate) fn verb(mut args: Args) -> Outcome {
     } else {
         Program::Terret(target.join("release/terret"))
     };
-    let bench = Bench {
-        runs,
-        subject,
-        floor: Program::Floor(xtask),
-        runner: Runner::new(target.join("bench"))?,
-    };
+    let bench =
+        Bench { runs, subject, floor: Program::Floor(xtask), runner: Runner::new(target.join("bench"))? };
     bench.subject.check()?;
 
     let mut table = Table::new(self_test);
-    println!(
-        "load before: {}; medians of {} runs of each, in turn\n",
-        proc::load(),
-        runs
-    );
+    println!("load before: {}; medians of {} runs of each, in turn\n", proc::load(), runs);
     for (name, measure) in groups {
         match measure(&bench) {
             Ok(rows) => table.extend(rows),
@@ -99,20 +82,14 @@ pub(crate) fn verb(mut args: Args) -> Outcome {
     }
     println!("{table}\nload after: {}\n\n{PEERS}", proc::load());
     let failed = table.broken() || (table.missed() && !report);
-    Ok(if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Builds what is measured *and* this program in release, then lets the release build measure: an unoptimised
 /// floor would flatter everything held against it.
 fn build_and_restart(target: &Path, self_test: bool, args: Args) -> Outcome {
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build
-        .args(["build", "--release", "-p", "xtask"])
-        .current_dir(root());
+    build.args(["build", "--release", "-p", "xtask"]).current_dir(root());
     if !self_test {
         build.args(["-p", "terret-cli"]);
     }
@@ -125,10 +102,7 @@ fn build_and_restart(target: &Path, self_test: bool, args: Args) -> Outcome {
         .arg("--no-build")
         .current_dir(root())
         .status()?;
-    Ok(status
-        .code()
-        .and_then(|code| u8::try_from(code).ok())
-        .map_or(ExitCode::FAILURE, ExitCode::from))
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 fn root() -> &'static Path {
@@ -137,6 +111,5 @@ fn root() -> &'static Path {
 }
 
 fn target_dir() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| root().join("target"), |dir| root().join(dir))
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }

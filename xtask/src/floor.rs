@@ -28,9 +28,7 @@ const KEEP_BYTES: usize = 64 * 1024;
 pub(crate) fn verb(mut args: Args) -> Outcome {
     let port: u16 = args.required("--port")?;
     let dir: PathBuf = args.required("--dir")?;
-    let command = args
-        .value("--command")?
-        .unwrap_or_else(|| "true".to_owned());
+    let command = args.value("--command")?.unwrap_or_else(|| "true".to_owned());
     let hello = args.flag("--hello");
     let log_deltas = args.flag("--log-deltas");
     args.finish()?;
@@ -39,24 +37,10 @@ pub(crate) fn verb(mut args: Args) -> Outcome {
     if hello {
         return say_hello(&mut stream);
     }
-    let log = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(dir.join("floor.jsonl"))?;
-    let deltas = if log_deltas {
-        Some(open_delta_log(&dir)?)
-    } else {
-        None
-    };
+    let log = OpenOptions::new().append(true).create(true).open(dir.join("floor.jsonl"))?;
+    let deltas = if log_deltas { Some(open_delta_log(&dir)?) } else { None };
     let before_ns = proc::own_cpu_ns()?;
-    let steps = Floor {
-        stream,
-        log,
-        deltas,
-        command,
-        reply: Vec::new(),
-    }
-    .run()?;
+    let steps = Floor { stream, log, deltas, command, reply: Vec::new() }.run()?;
     let own_ns = proc::own_cpu_ns()?.saturating_sub(before_ns);
     let own_ms = own_ns as f64 / 1e6;
     println!(
@@ -101,10 +85,7 @@ impl Floor {
             });
             self.record(&call.to_string(), &mut request)?;
             // `output` gives both pipes and reads them to their end.
-            let out = Command::new("bash")
-                .args(["-c", &self.command])
-                .stdin(Stdio::null())
-                .output()?;
+            let out = Command::new("bash").args(["-c", &self.command]).stdin(Stdio::null()).output()?;
             let result = json!({
                 "role": "tool",
                 "tool_call_id": format!("call_{steps}"),
@@ -131,8 +112,7 @@ impl Floor {
             "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             request.len() + 2
         );
-        self.stream
-            .write_all(&[head.as_bytes(), request, b"]}"].concat())?;
+        self.stream.write_all(&[head.as_bytes(), request, b"]}"].concat())?;
         self.reply.clear();
         let mut part = [0; 16 * 1024];
         while !self.reply.ends_with(REPLY_END) {
@@ -147,12 +127,8 @@ impl Floor {
         }
         let reply = String::from_utf8_lossy(&self.reply);
         if let Some(log) = &mut self.deltas {
-            let line =
-                "{\"type\":\"assistant/chunk\",\"data\":{\"chunk\":{\"type\":\"text-delta\"}}}\n";
-            log.write_all(
-                line.repeat(reply.matches(r#"{"content":"word "}"#).count())
-                    .as_bytes(),
-            )?;
+            let line = "{\"type\":\"assistant/chunk\",\"data\":{\"chunk\":{\"type\":\"text-delta\"}}}\n";
+            log.write_all(line.repeat(reply.matches(r#"{"content":"word "}"#).count()).as_bytes())?;
         }
         Ok(reply.contains(WANTS_TOOL))
     }

@@ -58,11 +58,7 @@ impl Server {
         let shared = Arc::new(Shared {
             scenario,
             // A burst is megabytes: built before anybody waits for it.
-            burst: if let Scenario::Burst(_) = scenario {
-                scenario.reply(0)
-            } else {
-                Vec::new()
-            },
+            burst: if let Scenario::Burst(_) = scenario { scenario.reply(0) } else { Vec::new() },
             watcher,
             started: Instant::now(),
             records: Mutex::default(),
@@ -96,13 +92,7 @@ pub(crate) fn gaps_ms(records: &[Record]) -> Vec<f64> {
     let pairs = records.iter().zip(records.iter().skip(1));
     pairs
         .filter_map(|(before, after)| {
-            Some(
-                after
-                    .request_end
-                    .checked_sub(before.reply_end?)?
-                    .as_secs_f64()
-                    * 1e3,
-            )
+            Some(after.request_end.checked_sub(before.reply_end?)?.as_secs_f64() * 1e3)
         })
         .collect()
 }
@@ -113,10 +103,7 @@ pub(crate) fn verb(mut args: Args) -> Outcome {
     let port = args.value("--port")?.unwrap_or(0);
     args.finish()?;
     let server = Server::start(port, scenario, Box::new(|_| ()))?;
-    println!(
-        "{}",
-        json!({"base_url": format!("http://127.0.0.1:{}/v1", server.port())})
-    );
+    println!("{}", json!({"base_url": format!("http://127.0.0.1:{}/v1", server.port())}));
     let mut shown = 0;
     loop {
         std::thread::sleep(Duration::from_millis(50));
@@ -163,19 +150,11 @@ impl Shared {
         let request_end = self.started.elapsed();
         let nth = {
             let mut records = self.records();
-            records.push(Record {
-                connection,
-                body_bytes: body.len(),
-                request_end,
-                reply_end: None,
-            });
+            records.push(Record { connection, body_bytes: body.len(), request_end, reply_end: None });
             records.len() - 1
         };
         let step = script::assistant_messages(body);
-        (self.watcher)(Arrival {
-            nth,
-            last: self.scenario.ends_at(step),
-        });
+        (self.watcher)(Arrival { nth, last: self.scenario.ends_at(step) });
         let fresh;
         let writes = if self.burst.is_empty() {
             fresh = self.scenario.reply(step);

@@ -34,10 +34,8 @@ pub(crate) fn own_cpu_ns() -> io::Result<u64> {
 
 /// CPU time of the living threads, to the nanosecond.
 fn cpu_ns(pid: u32) -> io::Result<u64> {
-    threads(pid, "schedstat", |text| {
-        text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok())
-    })
-    .map(|each| each.into_iter().sum())
+    threads(pid, "schedstat", |text| text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()))
+        .map(|each| each.into_iter().sum())
 }
 
 /// CPU time of all threads, living and ended, in whole ticks. Works on a process that ended but was not reaped.
@@ -45,11 +43,7 @@ pub(crate) fn whole_cpu_ns(pid: u32) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // After the command's name in parentheses: state is field 3; user and system time are fields 14 and 15.
     let fields: Vec<&str> = after_name(&text).split(' ').collect();
-    let ticks = |n: usize| {
-        fields
-            .get(n - 3)
-            .and_then(|field| field.parse::<u64>().ok())
-    };
+    let ticks = |n: usize| fields.get(n - 3).and_then(|field| field.parse::<u64>().ok());
     match (ticks(14), ticks(15)) {
         (Some(user), Some(system)) => Ok((user + system) * TICK_NS),
         _ => Err(io::Error::other("`/proc/PID/stat` has no CPU times")),

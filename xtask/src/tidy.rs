@@ -25,11 +25,7 @@ use source::Source;
 const MAX_LINES: usize = 400;
 
 /// Places of one machine; a file that names them works nowhere else. Split, so that this file names none.
-const STRAY: [&str; 3] = [
-    concat!("../", "shared"),
-    concat!("/wo", "rk/"),
-    concat!("/ro", "ot/"),
-];
+const STRAY: [&str; 3] = [concat!("../", "shared"), concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
 /// `xtask tidy`: prints what breaks a rule; exit 1 if anything does.
 pub(crate) fn verb(mut args: Args) -> Outcome {
@@ -46,12 +42,8 @@ pub(crate) fn verb(mut args: Args) -> Outcome {
         println!("tidy");
         return Ok(ExitCode::SUCCESS);
     }
-    Err(format!(
-        "{} rules broken; exceptions with reasons go to `{}`",
-        report.findings.len(),
-        allow::PATH
-    )
-    .into())
+    Err(format!("{} rules broken; exceptions with reasons go to `{}`", report.findings.len(), allow::PATH)
+        .into())
 }
 
 /// What a look at a tree found.
@@ -139,12 +131,7 @@ fn check_size(path: &str, source: &Source<'_>, allowed: &Allowed, findings: &mut
 
 /// A wildcard arm on a closed enum of the core turns a new fact into silence. Which enum an arm matches is not
 /// in the text, so every wildcard in the core needs a reason.
-fn check_wildcards(
-    path: &str,
-    source: &Source<'_>,
-    allowed: &Allowed,
-    findings: &mut Vec<Finding>,
-) {
+fn check_wildcards(path: &str, source: &Source<'_>, allowed: &Allowed, findings: &mut Vec<Finding>) {
     if !path.starts_with("crates/terret-core/") {
         return;
     }
@@ -155,11 +142,7 @@ fn check_wildcards(
             let what = format!(
                 "a `_ =>` arm in the core, {max} allowed in this file: name the variants, or give a reason"
             );
-            findings.push(Finding {
-                path: path.to_owned(),
-                line,
-                what,
-            });
+            findings.push(Finding { path: path.to_owned(), line, what });
         }
     }
 }

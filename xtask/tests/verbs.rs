@@ -3,10 +3,7 @@
 use std::process::{Command, Output};
 
 fn xtask(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_xtask"))
-        .args(args)
-        .output()
-        .expect("just built")
+    Command::new(env!("CARGO_BIN_EXE_xtask")).args(args).output().expect("just built")
 }
 
 #[test]
@@ -30,27 +27,12 @@ fn an_unknown_verb_or_option_is_a_usage_error() {
 #[test]
 fn the_measuring_works_without_terret() {
     for (group, rows) in [("start", 3), ("loop", 3), ("burst", 2)] {
-        let output = xtask(&[
-            "bench",
-            "--self-test",
-            "--no-build",
-            "--report",
-            "--runs",
-            "1",
-            "--only",
-            group,
-        ]);
+        let output =
+            xtask(&["bench", "--self-test", "--no-build", "--report", "--runs", "1", "--only", group]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{text}");
-        let found = text
-            .lines()
-            .filter(|line| line.starts_with(&format!("{group}:")))
-            .count();
-        let found = found
-            + text
-                .lines()
-                .filter(|line| group == "loop" && line.starts_with("step:"))
-                .count();
+        let found = text.lines().filter(|line| line.starts_with(&format!("{group}:"))).count();
+        let found = found + text.lines().filter(|line| group == "loop" && line.starts_with("step:")).count();
         assert_eq!(found, rows, "{text}");
         // One sync is planted in the stand-in; a count of none would mean that syncs are not seen.
         let syncs = text.lines().find(|line| line.starts_with("start: syncs"));

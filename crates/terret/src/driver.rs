@@ -4,9 +4,11 @@
 //! sync if something that leaves the process, an acknowledgement or a turn's end waits for it; start what
 //! leaves; wait for mail, an answer or a deadline.
 
+mod answers;
 mod body;
 mod effects;
 mod ledger;
+mod mailbox;
 mod receipts;
 
 use std::collections::HashMap;
@@ -16,17 +18,17 @@ use std::time::Duration;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use terret_core::effect::Question;
-use terret_core::fact::{Fact, RequestAttempt};
+use terret_core::fact::Fact;
 use terret_core::id::Seq;
-use terret_core::input::{Answer, Input, Ready};
+use terret_core::input::Input;
 use terret_core::line::SessionHeader;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_stream::StreamMap;
 
-use crate::agent::{Mail, Progress, Reading, Status, WeakHandle};
 use crate::error::Error;
 use crate::limits::{MAX_ANSWERS_A_WRITE, SYNC_AFTER_MS};
+use crate::mail::{Mail, Progress, Status, WeakHandle};
 use crate::model::Adapter;
 use crate::store::{Journal, Opened};
 use crate::world::{Assembly, Reply, World};
@@ -239,64 +241,6 @@ impl Driver {
         self.ledger.take(now, input)
     }
 
-    fn receive(&mut self, mail: Mail) -> Result<(), Error> {
-        match mail {
-            Mail::Send { send, ack, settled } => {
-                let id = send.message.id.clone();
-                let digest = terret_core::digest::message_digest(&send.message);
-                match self.ledger.folds.accepted.get(&id) {
-                    Some(known) if *known != digest => {
-                        let _ = ack.send(Err(Error::IdReused(id.to_string())));
-                        return Ok(());
-                    }
-                    Some(_) => {}
-                    None => match self.take(Input::Send(send)) {
-                        Err(e @ Error::TooLarge { .. }) => {
-                            let _ = ack.send(Err(e));
-                            return self.ledger.refold();
-                        }
-                        handled => {
-                            handled?;
-                        }
-                    },
-                }
-                self.receipts.expect(id, settled);
-                self.ack(ack);
-            }
-            Mail::Input { input, ack } => {
-                self.take(input)?;
-                self.ack(ack);
-            }
-            Mail::Look { reading } => {
-                let _ = reading.send(self.reading());
-            }
-            Mail::Reader { from, reader } => {
-                let _ = reader.send(self.ledger.journal.log().reader(from));
-            }
-            Mail::Shutdown { done } => {
-                self.take(Input::Cancel { cause: terret_core::fact::Cause::Disposed })?;
-                self.shutdown = Some(done);
-            }
-        }
-        Ok(())
-    }
-
-    fn ack(&mut self, ack: Ack) {
-        let seq = self.ledger.fresh.last().map_or(0, |event| event.seq);
-        self.acks.push((seq, ack));
-    }
-
-    fn reading(&self) -> Reading {
-        let state = self.ledger.machine.state();
-        Reading {
-            head: self.ledger.journal.head(),
-            pending: state.inbox().iter().cloned().collect(),
-            suspended: self.ledger.machine.suspended(),
-            armed: state.armed(),
-            log: self.ledger.journal.log().path().to_owned(),
-        }
-    }
-
     fn reply(&mut self, question: Question, reply: Reply) -> Result<(), Error> {
         let answer = match reply {
             Reply::Answer(answer) => answer,
@@ -309,61 +253,6 @@ impl Driver {
         };
         self.take(Input::Answer(question, answer))?;
         Ok(())
-    }
-
-    /// A request is ready: derive its messages and digests now, after every hook, and keep what will be sent.
-    fn accepted(&mut self, question: Question, accepted: crate::world::Accepted) -> Answer {
-        let crate::world::Accepted { header, context_window, adapter } = accepted;
-        let header = Arc::new(header);
-        let body = match self.body.build(&header, self.ledger.folds.request.messages()) {
-            Ok(body) => body,
-            Err(failure) => return Answer::Broken(failure),
-        };
-        let digest = self.ledger.folds.request.digest(&header);
-        let (turn, step, attempt) = match question {
-            Question::Prepare(turn, step, attempt) => (turn, step, attempt),
-            Question::PreStep(..)
-            | Question::Stream(..)
-            | Question::Recover(..)
-            | Question::Admit(..)
-            | Question::Run(..)
-            | Question::Stopping(..) => (0, 0, 0),
-        };
-        let ready = Ready {
-            context: terret_core::fact::RequestContext {
-                provider: header.provider.clone(),
-                model: header.model.clone(),
-                context_window,
-            },
-            attempt: RequestAttempt {
-                turn,
-                step,
-                attempt,
-                digest,
-                wire: body.as_ref().map(|_| header.wire.clone()),
-                wire_digest: body.as_ref().map(|b| b.digest),
-                bytes: body.as_ref().map(|b| b.bytes.len() as u64),
-            },
-            header: (*header).clone(),
-        };
-        self.sending = Some(Sending { header, body: body.map(|b| b.bytes), adapter });
-        Answer::Prepared(Box::new(ready))
-    }
-
-    fn stream_end(&self, end: Result<(), terret_core::chunk::Failure>) -> Answer {
-        let usage = self.ledger.folds.open.usage().cloned();
-        match end {
-            Err(failure) => Answer::Failed { failure, usage },
-            Ok(()) => match self.ledger.folds.open.finished(|name, args| self.world.mode(name, args)) {
-                Some(finished) => Answer::Finished(Box::new(finished)),
-                None => {
-                    let text = "the stream ended without a finish";
-                    let failure =
-                        terret_core::chunk::Failure::new(terret_core::chunk::code::STREAM_CLOSED, text);
-                    Answer::Failed { failure, usage }
-                }
-            },
-        }
     }
 
     /// Tries to go on after a write found the disk full: what could not be written is forgotten, and the

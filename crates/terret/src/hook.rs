@@ -11,9 +11,9 @@ use terret_core::chunk::Failure;
 use terret_core::line::Event;
 use terret_core::message::Message;
 
-use crate::agent::Handle;
-use crate::model::{ChunkStream, Outgoing, Proposal};
-use crate::tool::{Call, Done};
+use crate::call::{Call, Done};
+use crate::mail::Handle;
+use crate::request::{ChunkStream, Outgoing, Proposal};
 
 /// Something that changes what an agent does, through the seams only.
 pub trait Plugin: Send + Sync {

@@ -4,13 +4,15 @@
 pub use terret_core as core;
 
 pub mod agent;
+mod call;
 pub mod clock;
 mod driver;
 pub mod error;
 pub mod hook;
 pub mod limits;
+mod mail;
 pub mod model;
-mod prompt;
+mod request;
 pub mod store;
 pub mod tool;
 mod world;

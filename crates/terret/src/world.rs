@@ -2,6 +2,8 @@
 //!
 //! It knows nothing of the log and decides nothing about the loop.
 
+mod prompt;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,14 +21,16 @@ use terret_core::message::Message;
 use terret_core::raw::Raw;
 use tokio::sync::watch;
 
-use crate::agent::Handle;
+use crate::call::{Call, Done, Permissions};
 use crate::clock::Clock;
 use crate::hook::{Executed, FailedAttempt, PreStep, Recovery, RequestPoint, Seams, Verdict};
 use crate::limits::TOOL_GRACE_MS;
-use crate::model::{Adapter, ChunkStream, Outgoing, Prepared, Proposal};
-use crate::prompt::{self, Context};
+use crate::mail::Handle;
+use crate::model::{Adapter, Prepared};
+use crate::request::{ChunkStream, Outgoing, Proposal};
 use crate::store::Durable;
-use crate::tool::{Call, Done, Permissions, Tool};
+use crate::tool::Tool;
+use prompt::Context;
 
 /// Everything outside that one agent reaches.
 pub(crate) struct World {

@@ -45,38 +45,19 @@ pub(super) fn start(bench: &Bench) -> Result<Vec<Row>> {
     bench.runner.observe(&bench.subject, Scenario::Text)?;
     let (mut http, mut https) = (Vec::new(), Vec::new());
     for _ in 0..bench.runs {
-        http.push(ms(bench
-            .runner
-            .observe(&bench.subject, Scenario::Text)?
-            .start_cpu_ns));
+        http.push(ms(bench.runner.observe(&bench.subject, Scenario::Text)?.start_cpu_ns));
         https.push(ms(bench.runner.observe_hello(&bench.subject)?));
     }
     let syncs = match bench.runner.count_syncs(&bench.subject)? {
-        Some(count) => Row::at_most(
-            "start: syncs before it",
-            "",
-            count as f64,
-            Bound::Absolute(MAX_START_SYNCS),
-        ),
-        None => Row::skipped(
-            "start: syncs before it",
-            "not measured (no strace that works)",
-        ),
+        Some(count) => {
+            Row::at_most("start: syncs before it", "", count as f64, Bound::Absolute(MAX_START_SYNCS))
+        }
+        None => Row::skipped("start: syncs before it", "not measured (no strace that works)"),
     };
     let bound = || Bound::Absolute(MAX_START_CPU_MS);
     Ok(vec![
-        Row::at_most(
-            "start: CPU to the first request, http",
-            "ms",
-            middle(&http)?,
-            bound(),
-        ),
-        Row::at_most(
-            "start: CPU to the TLS ClientHello, https *",
-            "ms",
-            middle(&https)?,
-            bound(),
-        ),
+        Row::at_most("start: CPU to the first request, http", "ms", middle(&http)?, bound()),
+        Row::at_most("start: CPU to the TLS ClientHello, https *", "ms", middle(&https)?, bound()),
         syncs,
     ])
 }
@@ -86,9 +67,8 @@ pub(super) fn steps(bench: &Bench) -> Result<Vec<Row>> {
     let scenario = Scenario::Loop(STEPS);
     let pairs = alternate(bench, scenario)?;
     let gap = |run: &Observed| median(&gaps_ms(&run.records));
-    let own_cpu = |run: &Observed| {
-        Some(ms(run.last_cpu_ns.saturating_sub(run.start_cpu_ns)) / f64::from(STEPS))
-    };
+    let own_cpu =
+        |run: &Observed| Some(ms(run.last_cpu_ns.saturating_sub(run.start_cpu_ns)) / f64::from(STEPS));
     let rss = |run: &Observed| Some(run.peak_rss_kib as f64 / 1024.0);
     for run in pairs.floor.iter().chain(&pairs.subject) {
         expect_requests(run, STEPS)?;
@@ -96,13 +76,8 @@ pub(super) fn steps(bench: &Bench) -> Result<Vec<Row>> {
     Ok(vec![
         pairs.row("step: gap p50 (loop:50)", "ms", gap, Some(MAX_GAP_RATIO))?,
         pairs.row("step: own CPU", "ms", own_cpu, Some(MAX_STEP_CPU_RATIO))?,
-        Row::at_most(
-            "step: peak memory",
-            "MB",
-            pairs.middle_of_subject(rss)?,
-            Bound::Absolute(MAX_RSS_MB),
-        )
-        .beside(pairs.middle_of_floor(rss)?),
+        Row::at_most("step: peak memory", "MB", pairs.middle_of_subject(rss)?, Bound::Absolute(MAX_RSS_MB))
+            .beside(pairs.middle_of_floor(rss)?),
     ])
 }
 
@@ -119,18 +94,8 @@ pub(super) fn flat(bench: &Bench) -> Result<Vec<Row>> {
     };
     let growth = |run: &Observed| Some(around(run, 280)? / around(run, 20)?);
     Ok(vec![
-        pairs.row(
-            "flat: gaps around step 20 (loop:300)",
-            "ms",
-            |run| around(run, 20),
-            None,
-        )?,
-        pairs.row(
-            "flat: gaps around step 280",
-            "ms",
-            |run| around(run, 280),
-            None,
-        )?,
+        pairs.row("flat: gaps around step 20 (loop:300)", "ms", |run| around(run, 20), None)?,
+        pairs.row("flat: gaps around step 280", "ms", |run| around(run, 280), None)?,
         Row::at_most(
             "flat: late gaps / early gaps",
             "",
@@ -146,12 +111,7 @@ pub(super) fn burst(bench: &Bench) -> Result<Vec<Row>> {
     let pairs = alternate(bench, Scenario::Burst(BURST_DELTAS))?;
     let cpu = |run: &Observed| Some(ms(run.whole_cpu_ns.saturating_sub(run.start_cpu_ns)));
     let missing = |run: &Observed| Some(f64::from(BURST_DELTAS) - run.logged_deltas as f64);
-    let lost = pairs
-        .subject
-        .iter()
-        .filter_map(missing)
-        .map(f64::abs)
-        .fold(0.0, f64::max);
+    let lost = pairs.subject.iter().filter_map(missing).map(f64::abs).fold(0.0, f64::max);
     Ok(vec![
         Row::at_most(
             "burst: CPU of 100,000 deltas (10 ms ticks)",
@@ -160,12 +120,7 @@ pub(super) fn burst(bench: &Bench) -> Result<Vec<Row>> {
             Bound::Absolute(MAX_BURST_CPU_MS),
         )
         .beside(pairs.middle_of_floor(cpu)?),
-        Row::at_most(
-            "burst: deltas sent but not in the log",
-            "",
-            lost,
-            Bound::Absolute(0.0),
-        ),
+        Row::at_most("burst: deltas sent but not in the log", "", lost, Bound::Absolute(0.0)),
     ])
 }
 
@@ -179,10 +134,7 @@ fn alternate(bench: &Bench, scenario: Scenario) -> Result<Pairs> {
     let observe = |program: &Program| bench.runner.observe(program, scenario);
     observe(&bench.floor)?;
     observe(&bench.subject)?;
-    let mut pairs = Pairs {
-        floor: Vec::new(),
-        subject: Vec::new(),
-    };
+    let mut pairs = Pairs { floor: Vec::new(), subject: Vec::new() };
     for _ in 0..bench.runs {
         pairs.floor.push(observe(&bench.floor)?);
         pairs.subject.push(observe(&bench.subject)?);
@@ -218,11 +170,7 @@ impl Pairs {
 /// A run that skipped or repeated steps must not pass for a fast or slow one.
 fn expect_requests(run: &Observed, steps: u32) -> Result<()> {
     let (seen, wanted) = (run.records.len(), steps as usize + 1);
-    if seen == wanted {
-        Ok(())
-    } else {
-        Err(format!("{seen} requests came, {wanted} were scripted").into())
-    }
+    if seen == wanted { Ok(()) } else { Err(format!("{seen} requests came, {wanted} were scripted").into()) }
 }
 
 fn middle(sample: &[f64]) -> Result<f64> {

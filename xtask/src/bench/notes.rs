@@ -39,11 +39,9 @@ impl Notes {
             return;
         }
         // The request may be here before `spawn` has returned.
-        let waited =
-            self.pid_known
-                .wait_timeout_while(self.lock(), Duration::from_secs(5), |noted| {
-                    noted.pid.is_none()
-                });
+        let waited = self
+            .pid_known
+            .wait_timeout_while(self.lock(), Duration::from_secs(5), |noted| noted.pid.is_none());
         let (mut noted, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let Some(pid) = noted.pid else { return };
         let cpu_ns = proc::settled_cpu_ns(pid).ok();

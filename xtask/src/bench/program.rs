@@ -44,11 +44,7 @@ impl Program {
     /// A missing binary is one clear error, not one for each measure.
     pub(super) fn check(&self) -> Result<()> {
         let (Program::Terret(path) | Program::Floor(path) | Program::SelfTest(path)) = self;
-        if path.is_file() {
-            Ok(())
-        } else {
-            Err(format!("`{}` is not built", path.display()).into())
-        }
+        if path.is_file() { Ok(()) } else { Err(format!("`{}` is not built", path.display()).into()) }
     }
 
     pub(super) fn spawn(&self, start: &Start<'_>) -> io::Result<Child> {
@@ -61,36 +57,16 @@ impl Program {
             Program::Terret(path) => {
                 let scheme = if start.https { "https" } else { "http" };
                 let mut command = Command::new(path);
-                command.args([
-                    "run",
-                    "-m",
-                    "mock/test",
-                    "--set",
-                    "providers.mock.wire=openai-chat",
-                    "--set",
-                ]);
-                command
-                    .arg(format!(
-                        "providers.mock.base_url={scheme}://127.0.0.1:{port}/v1"
-                    ))
-                    .arg("go");
+                command.args(["run", "-m", "mock/test", "--set", "providers.mock.wire=openai-chat", "--set"]);
+                command.arg(format!("providers.mock.base_url={scheme}://127.0.0.1:{port}/v1")).arg("go");
                 command
             }
             Program::Floor(path) | Program::SelfTest(path) => {
                 let mut command = Command::new(path);
-                command.args([
-                    "floor",
-                    "--port",
-                    &port,
-                    "--command",
-                    start.scenario.command(),
-                    "--dir",
-                ]);
+                command.args(["floor", "--port", &port, "--command", start.scenario.command(), "--dir"]);
                 command.arg(&start.dirs.home);
                 if let Program::SelfTest(_) = self {
-                    command
-                        .arg("--log-deltas")
-                        .args(start.https.then_some("--hello"));
+                    command.arg("--log-deltas").args(start.https.then_some("--hello"));
                 }
                 command
             }
@@ -100,14 +76,7 @@ impl Program {
 
 /// No setting, proxy or key of the caller reaches a measured process.
 pub(super) fn isolate<'a>(command: &'a mut Command, dirs: &Dirs) -> &'a mut Command {
-    command
-        .env_clear()
-        .env("HOME", &dirs.home)
-        .env("TERRET_HOME", &dirs.home)
-        .current_dir(&dirs.work);
+    command.env_clear().env("HOME", &dirs.home).env("TERRET_HOME", &dirs.home).current_dir(&dirs.work);
     command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())
 }

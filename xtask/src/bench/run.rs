@@ -21,14 +21,7 @@ use crate::proc;
 const RUN_LIMIT: Duration = Duration::from_secs(180);
 
 /// System calls that wait for the disk.
-const SYNCS: [&str; 6] = [
-    "fsync",
-    "fdatasync",
-    "sync_file_range",
-    "syncfs",
-    "sync",
-    "msync",
-];
+const SYNCS: [&str; 6] = ["fsync", "fdatasync", "sync_file_range", "syncfs", "sync", "msync"];
 
 /// What one run cost.
 pub(super) struct Observed {
@@ -56,10 +49,7 @@ impl Runner {
     pub(super) fn new(base: PathBuf) -> io::Result<Runner> {
         let base = base.join(std::process::id().to_string());
         fs::create_dir_all(&base)?;
-        Ok(Runner {
-            base,
-            count: AtomicUsize::new(0),
-        })
+        Ok(Runner { base, count: AtomicUsize::new(0) })
     }
 
     /// Runs a scenario to its end.
@@ -68,24 +58,13 @@ impl Runner {
         let notes = Arc::new(Notes::default());
         let taking = notes.clone();
         let server = Server::start(0, scenario, Box::new(move |arrival| taking.take(arrival)))?;
-        let mut child = program.spawn(&Start {
-            port: server.port(),
-            dirs: &dirs,
-            scenario,
-            https: false,
-        })?;
+        let mut child = program.spawn(&Start { port: server.port(), dirs: &dirs, scenario, https: false })?;
         notes.set_pid(child.id());
         let ended = wait(&mut child)?;
         let noted = notes.lock().clone();
-        let (Some(start_cpu_ns), Some(last_cpu_ns)) = (noted.start_cpu_ns, noted.last_cpu_ns)
-        else {
+        let (Some(start_cpu_ns), Some(last_cpu_ns)) = (noted.start_cpu_ns, noted.last_cpu_ns) else {
             let seen = server.records().len();
-            return Err(format!(
-                "{} ended ({}) after {seen} requests",
-                program.name(),
-                ended.how
-            )
-            .into());
+            return Err(format!("{} ended ({}) after {seen} requests", program.name(), ended.how).into());
         };
         if !ended.success {
             return Err(format!("{} failed ({})", program.name(), ended.how).into());
@@ -107,12 +86,7 @@ impl Runner {
         let dirs = self.dirs()?;
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let port = listener.local_addr()?.port();
-        let start = Start {
-            port,
-            dirs: &dirs,
-            scenario: Scenario::Text,
-            https: true,
-        };
+        let start = Start { port, dirs: &dirs, scenario: Scenario::Text, https: true };
         let mut child = program.spawn(&start)?;
         let cpu_ns = first_hello(&listener, &mut child).and_then(|stream| {
             let cpu_ns = proc::settled_cpu_ns(child.id());
@@ -151,16 +125,7 @@ impl Runner {
             https: false,
         });
         let mut traced = Command::new("strace");
-        traced
-            .args([
-                "-f",
-                "-qq",
-                "-e",
-                &format!("trace={}", SYNCS.join(",")),
-                "-o",
-            ])
-            .arg(&trace)
-            .arg("--");
+        traced.args(["-f", "-qq", "-e", &format!("trace={}", SYNCS.join(",")), "-o"]).arg(&trace).arg("--");
         traced.arg(plain.get_program()).args(plain.get_args());
         let ended = wait(&mut isolate(&mut traced, &dirs).spawn()?)?;
         let count = *found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,14 +135,8 @@ impl Runner {
     }
 
     fn dirs(&self) -> io::Result<Dirs> {
-        let root = self
-            .base
-            .join(self.count.fetch_add(1, Ordering::Relaxed).to_string());
-        let dirs = Dirs {
-            home: root.join("home"),
-            work: root.join("work"),
-            root,
-        };
+        let root = self.base.join(self.count.fetch_add(1, Ordering::Relaxed).to_string());
+        let dirs = Dirs { home: root.join("home"), work: root.join("work"), root };
         fs::create_dir_all(&dirs.home)?;
         fs::create_dir_all(&dirs.work)?;
         Ok(dirs)
@@ -212,11 +171,7 @@ fn wait(child: &mut Child) -> Result<Ended> {
     }
     let cpu_ns = proc::whole_cpu_ns(child.id())?;
     let status = child.wait()?;
-    Ok(Ended {
-        success: status.success(),
-        how: status.to_string(),
-        cpu_ns,
-    })
+    Ok(Ended { success: status.success(), how: status.to_string(), cpu_ns })
 }
 
 /// The connection on which a handshake record arrived.
@@ -258,13 +213,8 @@ fn strace_works() -> bool {
 
 /// Whether a line of strace begins a sync; lines that resume one do not count again.
 fn is_sync(line: &str) -> bool {
-    let call = line
-        .split_once(' ')
-        .map_or("", |(_, rest)| rest.trim_start());
-    SYNCS.iter().any(|name| {
-        call.strip_prefix(name)
-            .is_some_and(|rest| rest.starts_with('('))
-    })
+    let call = line.split_once(' ').map_or("", |(_, rest)| rest.trim_start());
+    SYNCS.iter().any(|name| call.strip_prefix(name).is_some_and(|rest| rest.starts_with('(')))
 }
 
 /// Lines with a text delta in all session logs below a home.

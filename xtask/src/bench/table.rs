@@ -59,10 +59,7 @@ impl Row {
 
     /// A figure without a bound.
     pub(super) fn shown(what: &str, unit: &'static str, value: f64) -> Row {
-        Row {
-            subject: figure(value, unit),
-            ..Row::empty(what)
-        }
+        Row { subject: figure(value, unit), ..Row::empty(what) }
     }
 
     /// The floor's figure beside one that is not bound by it. Same unit, so only the number is shown.
@@ -73,19 +70,12 @@ impl Row {
 
     /// A measure this machine cannot take.
     pub(super) fn skipped(what: &str, why: &str) -> Row {
-        Row {
-            bound: why.to_owned(),
-            ..Row::empty(what)
-        }
+        Row { bound: why.to_owned(), ..Row::empty(what) }
     }
 
     /// A measure that went wrong.
     pub(super) fn broken(what: &str, why: &str) -> Row {
-        Row {
-            bound: why.to_owned(),
-            verdict: Verdict::Broken,
-            ..Row::empty(what)
-        }
+        Row { bound: why.to_owned(), verdict: Verdict::Broken, ..Row::empty(what) }
     }
 
     fn empty(what: &str) -> Row {
@@ -103,10 +93,7 @@ impl Row {
 
 impl Table {
     pub(super) fn new(self_test: bool) -> Table {
-        Table {
-            subject: if self_test { "floor*" } else { "terret" },
-            rows: Vec::new(),
-        }
+        Table { subject: if self_test { "floor*" } else { "terret" }, rows: Vec::new() }
     }
 
     pub(super) fn extend(&mut self, rows: Vec<Row>) {
@@ -126,11 +113,7 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:<44}{:>10}{:>10}{:>8}  bound",
-            "", self.subject, "floor", "ratio"
-        )?;
+        writeln!(f, "{:<44}{:>10}{:>10}{:>8}  bound", "", self.subject, "floor", "ratio")?;
         for row in &self.rows {
             let verdict = match row.verdict {
                 Verdict::Pass => "PASS",
@@ -145,8 +128,7 @@ impl fmt::Display for Table {
             writeln!(f, "{}", line.trim_end())?;
         }
         if self.rows.iter().any(|row| row.what.ends_with('*')) {
-            let what =
-                "until the ClientHello reaches a plain TCP listener: no handshake, no request";
+            let what = "until the ClientHello reaches a plain TCP listener: no handshake, no request";
             writeln!(f, "* {what}")?;
         }
         Ok(())
@@ -154,16 +136,8 @@ impl fmt::Display for Table {
 }
 
 fn figure(value: f64, unit: &str) -> String {
-    let number = if value.fract() == 0.0 {
-        format!("{value}")
-    } else {
-        format!("{value:.2}")
-    };
-    if unit.is_empty() {
-        number
-    } else {
-        format!("{number} {unit}")
-    }
+    let number = if value.fract() == 0.0 { format!("{value}") } else { format!("{value:.2}") };
+    if unit.is_empty() { number } else { format!("{number} {unit}") }
 }
 
 #[cfg(test)]
@@ -173,19 +147,9 @@ mod tests {
     #[test]
     fn a_missed_bound_is_seen() {
         let mut table = Table::new(false);
-        table.extend(vec![Row::at_most(
-            "a",
-            "ms",
-            3.0,
-            Bound::TimesFloor(1.5, 2.0),
-        )]);
+        table.extend(vec![Row::at_most("a", "ms", 3.0, Bound::TimesFloor(1.5, 2.0))]);
         assert!(!table.missed());
-        table.extend(vec![Row::at_most(
-            "b",
-            "ms",
-            3.1,
-            Bound::TimesFloor(1.5, 2.0),
-        )]);
+        table.extend(vec![Row::at_most("b", "ms", 3.1, Bound::TimesFloor(1.5, 2.0))]);
         assert!(table.missed() && !table.broken());
         let text = table.to_string();
         assert!(text.contains("1.55x") && text.contains("FAIL"), "{text}");

@@ -50,9 +50,7 @@ pub(super) fn read_request(
         };
         let value = value.trim();
         match name.to_ascii_lowercase().as_str() {
-            "content-length" => {
-                head.length_bytes = value.parse().map_err(|_| bad("content-length"))?
-            }
+            "content-length" => head.length_bytes = value.parse().map_err(|_| bad("content-length"))?,
             "transfer-encoding" => head.chunked = value.eq_ignore_ascii_case("chunked"),
             "expect" => head.expects = true,
             _ => {}

@@ -48,21 +48,9 @@ impl Scenario {
     /// The answer at this step: one element for each write to the socket, framed as HTTP chunks. The last one
     /// holds everything from the finish on, so that "the last byte" is one moment.
     pub(super) fn reply(self, step: u32) -> Vec<Vec<u8>> {
-        let words = if let Scenario::Burst(words) = self {
-            words
-        } else {
-            WORDS_PER_ANSWER
-        };
-        let block_bytes = if let Scenario::Burst(_) = self {
-            BURST_BLOCK_BYTES
-        } else {
-            0
-        };
-        let mut reply = Reply {
-            step,
-            block_bytes,
-            ..Reply::default()
-        };
+        let words = if let Scenario::Burst(words) = self { words } else { WORDS_PER_ANSWER };
+        let block_bytes = if let Scenario::Burst(_) = self { BURST_BLOCK_BYTES } else { 0 };
+        let mut reply = Reply { step, block_bytes, ..Reply::default() };
         reply.choice(r#"{"role":"assistant","content":""}"#, "null");
         let word = format!(r#"{{"content":"{WORD}"}}"#);
         for _ in 0..words {
@@ -95,11 +83,7 @@ impl FromStr for Scenario {
     fn from_str(text: &str) -> Result<Scenario, String> {
         let unknown = || format!("no scenario `{text}`");
         let Some((kind, count)) = text.split_once(':') else {
-            return if text == "text" {
-                Ok(Scenario::Text)
-            } else {
-                Err(unknown())
-            };
+            return if text == "text" { Ok(Scenario::Text) } else { Err(unknown()) };
         };
         let count = count.parse().map_err(|_| unknown())?;
         match kind {
@@ -115,8 +99,8 @@ impl FromStr for Scenario {
 /// JSON string the quotes would be escaped, so text cannot be mistaken for a message.
 pub(super) fn assistant_messages(body: &[u8]) -> u32 {
     let text = String::from_utf8_lossy(body);
-    let count = text.matches(r#""role":"assistant""#).count()
-        + text.matches(r#""role": "assistant""#).count();
+    let count =
+        text.matches(r#""role":"assistant""#).count() + text.matches(r#""role": "assistant""#).count();
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
@@ -132,10 +116,7 @@ struct Reply {
 
 impl Reply {
     fn choice(&mut self, delta: &str, finish: &str) {
-        self.event(
-            &format!(r#"[{{"index":0,"delta":{delta},"finish_reason":{finish}}}]"#),
-            "null",
-        );
+        self.event(&format!(r#"[{{"index":0,"delta":{delta},"finish_reason":{finish}}}]"#), "null");
         if self.open.len() > self.block_bytes {
             self.flush();
         }
@@ -161,10 +142,7 @@ impl Reply {
 
     fn finish(mut self, reason: &str) -> Vec<Vec<u8>> {
         // Held back from `choice`, which might flush it on its own.
-        self.event(
-            &format!(r#"[{{"index":0,"delta":{{}},"finish_reason":"{reason}"}}]"#),
-            "null",
-        );
+        self.event(&format!(r#"[{{"index":0,"delta":{{}},"finish_reason":"{reason}"}}]"#), "null");
         self.event("[]", USAGE);
         self.open.extend_from_slice(b"data: [DONE]\n\n");
         self.flush();

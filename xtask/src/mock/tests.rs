@@ -36,11 +36,7 @@ fn the_step_follows_from_the_request() {
     let mut stream = connect(&server);
 
     let first = r#"{"messages":[{"role":"user","content":"\"role\":\"assistant\""}]}"#;
-    let reply = post(
-        &mut stream,
-        &format!("content-length: {}", first.len()),
-        first,
-    );
+    let reply = post(&mut stream, &format!("content-length: {}", first.len()), first);
     assert_eq!(reply.matches(r#"{"content":"word "}"#).count(), 4);
     assert!(reply.contains(r#""arguments":"{\"command\":\"true\"}""#));
     assert!(reply.contains(r#""finish_reason":"tool_calls""#));
@@ -54,15 +50,8 @@ fn the_step_follows_from_the_request() {
 
     let records = server.records();
     assert_eq!(records.len(), 2);
-    assert_eq!(
-        (records[0].connection, records[1].connection),
-        (0, 0),
-        "one connection, kept alive"
-    );
-    assert_eq!(
-        (records[0].body_bytes, records[1].body_bytes),
-        (first.len(), second.len())
-    );
+    assert_eq!((records[0].connection, records[1].connection), (0, 0), "one connection, kept alive");
+    assert_eq!((records[0].body_bytes, records[1].body_bytes), (first.len(), second.len()));
     assert_eq!(gaps_ms(&records).len(), 1);
     assert_eq!(seen.load(Ordering::Relaxed), 1);
 }
@@ -73,11 +62,7 @@ fn a_burst_is_whole_and_coalesced() {
     let reply = post(&mut connect(&server), "content-length: 2", "{}");
     assert_eq!(reply.matches(r#"{"content":"word "}"#).count(), 5000);
     let writes = Scenario::Burst(5000).reply(0);
-    assert!(
-        writes.len() < reply.len() / (32 * 1024),
-        "{} writes",
-        writes.len()
-    );
+    assert!(writes.len() < reply.len() / (32 * 1024), "{} writes", writes.len());
 }
 
 #[test]
@@ -86,10 +71,7 @@ fn every_event_is_json() {
         let bytes = scenario.reply(1).concat();
         let text = String::from_utf8(bytes).expect("the script is ASCII");
         for data in text.lines().filter_map(|line| line.strip_prefix("data: ")) {
-            assert!(
-                data == "[DONE]" || serde_json::from_str::<serde_json::Value>(data).is_ok(),
-                "{data}"
-            );
+            assert!(data == "[DONE]" || serde_json::from_str::<serde_json::Value>(data).is_ok(), "{data}");
         }
     }
 }
@@ -98,9 +80,7 @@ fn every_event_is_json() {
 fn other_paths_are_refused_and_the_connection_stays() {
     let server = quiet(Scenario::Text);
     let mut stream = connect(&server);
-    stream
-        .write_all(b"GET /v1/models HTTP/1.1\r\n\r\n")
-        .expect("loopback");
+    stream.write_all(b"GET /v1/models HTTP/1.1\r\n\r\n").expect("loopback");
     let mut reply = vec![0; http::NOT_FOUND.len()];
     stream.read_exact(&mut reply).expect("loopback");
     assert!(reply.ends_with(b"}"));

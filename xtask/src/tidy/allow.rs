@@ -38,22 +38,12 @@ impl Allowed {
                 continue;
             }
             let words: Vec<&str> = line.splitn(4, ' ').collect();
-            match (
-                words.as_slice(),
-                words.get(2).and_then(|number| number.parse().ok()),
-            ) {
+            match (words.as_slice(), words.get(2).and_then(|number| number.parse().ok())) {
                 ([rule, file, _, reason], Some(number))
                     if RULES.contains(rule) && !reason.trim().is_empty() =>
                 {
                     let key = ((*rule).to_owned(), (*file).to_owned());
-                    allowed.entries.insert(
-                        key,
-                        Entry {
-                            line: at + 1,
-                            number,
-                            found: 0,
-                        },
-                    );
+                    allowed.entries.insert(key, Entry { line: at + 1, number, found: 0 });
                 }
                 _ => findings.push(Finding {
                     path: PATH.to_owned(),
@@ -67,9 +57,7 @@ impl Allowed {
 
     /// The number a file is allowed.
     pub(super) fn get(&self, rule: &str, path: &str) -> Option<usize> {
-        self.entries
-            .get(&(rule.to_owned(), path.to_owned()))
-            .map(|entry| entry.number)
+        self.entries.get(&(rule.to_owned(), path.to_owned())).map(|entry| entry.number)
     }
 
     /// Notes what a file really has.
@@ -84,18 +72,10 @@ impl Allowed {
     /// An exception that nothing needs any more would hide the next one.
     pub(super) fn report_stale(&self, findings: &mut Vec<Finding>) {
         for ((rule, path), entry) in &self.entries {
-            let needed = if rule == "lines" {
-                entry.found > super::MAX_LINES
-            } else {
-                entry.found > 0
-            };
+            let needed = if rule == "lines" { entry.found > super::MAX_LINES } else { entry.found > 0 };
             if !needed {
                 let what = format!("`{rule} {path}` is not needed any more: remove it");
-                findings.push(Finding {
-                    path: PATH.to_owned(),
-                    line: entry.line,
-                    what,
-                });
+                findings.push(Finding { path: PATH.to_owned(), line: entry.line, what });
             }
         }
     }

@@ -24,11 +24,7 @@ pub(super) enum Kind<'a> {
 
 /// Splits a file. What is no Rust gives some tokens or other: the compiler is there to complain.
 pub(super) fn lex(text: &str) -> Vec<Token<'_>> {
-    let mut lexer = Lexer {
-        rest: text,
-        line: 1,
-        tokens: Vec::new(),
-    };
+    let mut lexer = Lexer { rest: text, line: 1, tokens: Vec::new() };
     while lexer.next() {}
     lexer.tokens
 }
@@ -72,37 +68,20 @@ impl<'a> Lexer<'a> {
     }
 
     fn word(&mut self) {
-        let raw = self
-            .rest
-            .strip_prefix("r#")
-            .filter(|rest| rest.starts_with(is_word));
+        let raw = self.rest.strip_prefix("r#").filter(|rest| rest.starts_with(is_word));
         if raw.is_some() {
             self.skip(2);
         }
-        let bytes = self
-            .rest
-            .find(|c: char| !is_word(c))
-            .unwrap_or(self.rest.len());
+        let bytes = self.rest.find(|c: char| !is_word(c)).unwrap_or(self.rest.len());
         let word = &self.rest[..bytes];
         let number = word.starts_with(|c: char| c.is_ascii_digit());
-        self.push(
-            if number {
-                Kind::Literal
-            } else {
-                Kind::Name(word)
-            },
-            bytes,
-        );
+        self.push(if number { Kind::Literal } else { Kind::Name(word) }, bytes);
     }
 
     fn push(&mut self, kind: Kind<'a>, bytes: usize) {
         let line = self.line;
         self.skip(bytes);
-        self.tokens.push(Token {
-            line,
-            end_line: self.line,
-            kind,
-        });
+        self.tokens.push(Token { line, end_line: self.line, kind });
     }
 
     fn skip(&mut self, bytes: usize) {
@@ -141,13 +120,9 @@ fn comment_bytes(text: &str) -> usize {
 /// Length of a string literal of any kind, if one starts here.
 fn string_bytes(text: &str) -> Option<usize> {
     let prefix = ["br", "cr", "r", "b", "c", ""].into_iter().find(|prefix| {
-        let after = text.strip_prefix(prefix).map(|rest| {
-            if prefix.ends_with('r') {
-                rest.trim_start_matches('#')
-            } else {
-                rest
-            }
-        });
+        let after = text
+            .strip_prefix(prefix)
+            .map(|rest| if prefix.ends_with('r') { rest.trim_start_matches('#') } else { rest });
         after.is_some_and(|rest| rest.starts_with('"'))
     })?;
     let body = &text[prefix.len()..];
@@ -155,9 +130,7 @@ fn string_bytes(text: &str) -> Option<usize> {
         let hashes = body.len() - body.trim_start_matches('#').len();
         let close = format!("\"{}", "#".repeat(hashes));
         let start = hashes + 1;
-        let end = body[start..]
-            .find(&close)
-            .map_or(body.len(), |found| start + found + close.len());
+        let end = body[start..].find(&close).map_or(body.len(), |found| start + found + close.len());
         return Some(prefix.len() + end);
     }
     let mut escaped = false;
@@ -180,8 +153,5 @@ fn char_bytes(text: &str) -> Option<usize> {
         chars.next()?;
         return chars.find(|(_, c)| *c == '\'').map(|(at, _)| at + 1);
     }
-    chars
-        .next()
-        .filter(|(_, c)| *c == '\'')
-        .map(|(at, _)| at + 1)
+    chars.next().filter(|(_, c)| *c == '\'').map(|(at, _)| at + 1)
 }

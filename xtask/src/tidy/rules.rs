@@ -50,144 +50,57 @@ pub(super) const CRATES: &[Crate] = &[
         never_named: &[],
         modules: TERRET,
     },
-    Crate {
-        dir: "crates/terret-cli",
-        never: &["xtask"],
-        never_named: &[],
-        modules: &[],
-    },
+    Crate { dir: "crates/terret-cli", never: &["xtask"], never_named: &[], modules: &[] },
     // Checks and measures must not share a bug with what they judge.
-    Crate {
-        dir: "xtask",
-        never: &["terret", "terret_core", "terret_cli"],
-        never_named: &[],
-        modules: &[],
-    },
+    Crate { dir: "xtask", never: &["terret", "terret_core", "terret_cli"], never_named: &[], modules: &[] },
 ];
 
 /// `id → raw → message → chunk → fact → line → state → machine`. `input`, `effect` and `decided` are the words
 /// between the machine and its driver and hold no logic. What reads the log for others (`project`) never uses
 /// `state` or `machine`: two readers of one log must not share a bug.
 const CORE: &[Module] = &[
-    Module {
-        name: "limits",
-        uses: "",
-    },
-    Module {
-        name: "id",
-        uses: "limits",
-    },
-    Module {
-        name: "raw",
-        uses: "limits id",
-    },
-    Module {
-        name: "message",
-        uses: "limits id raw",
-    },
-    Module {
-        name: "chunk",
-        uses: "limits id raw message",
-    },
-    Module {
-        name: "assemble",
-        uses: "limits id raw message chunk",
-    },
-    Module {
-        name: "fact",
-        uses: "limits id raw message chunk",
-    },
-    Module {
-        name: "digest",
-        uses: "limits id raw message chunk fact",
-    },
-    Module {
-        name: "line",
-        uses: "limits id raw message chunk fact",
-    },
-    Module {
-        name: "effect",
-        uses: "limits id raw message chunk fact",
-    },
-    Module {
-        name: "decided",
-        uses: "limits id raw message chunk fact",
-    },
-    Module {
-        name: "input",
-        uses: "limits id raw message chunk fact effect",
-    },
-    Module {
-        name: "project",
-        uses: "limits id raw message chunk assemble fact digest line decided input",
-    },
-    Module {
-        name: "state",
-        uses: "limits id raw message chunk fact digest line",
-    },
+    Module { name: "limits", uses: "" },
+    Module { name: "id", uses: "limits" },
+    Module { name: "raw", uses: "limits id" },
+    Module { name: "message", uses: "limits id raw" },
+    Module { name: "chunk", uses: "limits id raw message" },
+    Module { name: "assemble", uses: "limits id raw message chunk" },
+    Module { name: "fact", uses: "limits id raw message chunk" },
+    Module { name: "digest", uses: "limits id raw message chunk fact" },
+    Module { name: "line", uses: "limits id raw message chunk fact" },
+    Module { name: "effect", uses: "limits id raw message chunk fact" },
+    Module { name: "decided", uses: "limits id raw message chunk fact" },
+    Module { name: "input", uses: "limits id raw message chunk fact effect" },
+    Module { name: "project", uses: "limits id raw message chunk assemble fact digest line decided input" },
+    Module { name: "state", uses: "limits id raw message chunk fact digest line" },
     Module {
         name: "machine",
         uses: "limits id raw message chunk fact digest line effect decided input state",
     },
 ];
 
-/// `core` is the re-exported crate below. The four adapters know it and not each other; above them `world`,
-/// `driver`, `agent`, each on the one before; `policy`, `config` and `prompt` are ordinary parts.
+/// `core` is the re-exported crate below. `call`, `request` and `mail` are the words that cross between loop and
+/// outside. The four adapters (`store`, `model`, `tool`, `hook`) know those and not each other; above them
+/// `world`, `driver`, `agent`, each on the one before; `policy`, `config` and `inspect` are ordinary parts.
 const TERRET: &[Module] = &[
-    Module {
-        name: "core",
-        uses: "",
-    },
-    Module {
-        name: "limits",
-        uses: "core",
-    },
-    Module {
-        name: "error",
-        uses: "core limits",
-    },
-    Module {
-        name: "clock",
-        uses: "core limits error",
-    },
-    Module {
-        name: "store",
-        uses: "core limits error clock",
-    },
-    Module {
-        name: "model",
-        uses: "core limits error clock",
-    },
-    Module {
-        name: "tool",
-        uses: "core limits error clock",
-    },
-    Module {
-        name: "hook",
-        uses: "core limits error clock",
-    },
-    Module {
-        name: "config",
-        uses: "core limits error clock store model tool hook",
-    },
-    Module {
-        name: "prompt",
-        uses: "core limits error clock store model tool hook config",
-    },
-    Module {
-        name: "policy",
-        uses: "core limits error clock store model tool hook config",
-    },
-    Module {
-        name: "world",
-        uses: "core limits error clock store model tool hook",
-    },
-    Module {
-        name: "driver",
-        uses: "core limits error clock store model tool hook world",
-    },
+    Module { name: "core", uses: "" },
+    Module { name: "limits", uses: "core" },
+    Module { name: "error", uses: "core limits" },
+    Module { name: "clock", uses: "core limits error" },
+    Module { name: "call", uses: "core" },
+    Module { name: "request", uses: "core" },
+    Module { name: "mail", uses: "core error" },
+    Module { name: "store", uses: "core limits error clock" },
+    Module { name: "model", uses: "core limits error clock request" },
+    Module { name: "tool", uses: "core limits error clock call" },
+    Module { name: "hook", uses: "core limits error clock call request mail" },
+    Module { name: "config", uses: "core limits error clock store model tool hook" },
+    Module { name: "policy", uses: "core limits error clock call request mail hook" },
+    Module { name: "world", uses: "core limits error clock call request mail store model tool hook" },
+    Module { name: "driver", uses: "core limits error clock call request mail store model tool hook world" },
     Module {
         name: "agent",
-        uses: "core limits error clock store model tool hook config prompt policy world driver",
+        uses: "core limits error clock call request mail store model tool hook config policy world driver",
     },
+    Module { name: "inspect", uses: "core limits error clock store model" },
 ];

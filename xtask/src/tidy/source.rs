@@ -19,10 +19,7 @@ pub(super) struct Path<'a> {
 
 impl<'a> Source<'a> {
     pub(super) fn read(text: &'a str) -> Source<'a> {
-        let mut source = Source {
-            tokens: lex(text),
-            lines: text.lines().count(),
-        };
+        let mut source = Source { tokens: lex(text), lines: text.lines().count() };
         source.drop_tests();
         source
     }
@@ -44,8 +41,7 @@ impl<'a> Source<'a> {
     /// ignores its value is not seen.
     pub(super) fn wildcard_arms(&self) -> Vec<usize> {
         let pairs = self.tokens.iter().zip(self.tokens.iter().skip(1));
-        let arms = pairs
-            .filter(|(token, next)| token.kind == Kind::Name("_") && next.kind == Kind::FatArrow);
+        let arms = pairs.filter(|(token, next)| token.kind == Kind::Name("_") && next.kind == Kind::FatArrow);
         arms.map(|(token, _)| token.line).collect()
     }
 
@@ -82,11 +78,7 @@ impl<'a> Source<'a> {
             at += 1;
         }
         if segments.len() > 1 {
-            found.push(Path {
-                line,
-                segments,
-                glob: false,
-            });
+            found.push(Path { line, segments, glob: false });
         }
         at
     }
@@ -118,11 +110,7 @@ impl<'a> Source<'a> {
                 Kind::PathSep | Kind::FatArrow | Kind::Punct(_) | Kind::Literal => {}
             }
         }
-        found.push(Path {
-            line,
-            segments,
-            glob,
-        });
+        found.push(Path { line, segments, glob });
         // The `;` is left to the caller, which steps over it; never stay where we were.
         at
     }
@@ -137,18 +125,9 @@ impl<'a> Source<'a> {
                 at += 1;
                 continue;
             };
-            let end = if inner {
-                self.tokens.len()
-            } else {
-                self.item_end(attribute_end)
-            };
-            let last = self
-                .tokens
-                .get(end.saturating_sub(1))
-                .map_or(0, |token| token.end_line);
-            self.lines = self
-                .lines
-                .saturating_sub((last + 1).saturating_sub(self.tokens[at].line));
+            let end = if inner { self.tokens.len() } else { self.item_end(attribute_end) };
+            let last = self.tokens.get(end.saturating_sub(1)).map_or(0, |token| token.end_line);
+            self.lines = self.lines.saturating_sub((last + 1).saturating_sub(self.tokens[at].line));
             at = end;
         }
         self.tokens = kept;
@@ -165,11 +144,7 @@ impl<'a> Source<'a> {
             return None;
         }
         let end = self.group_end(open);
-        let names = |wanted| {
-            self.tokens[open..end]
-                .iter()
-                .any(|token| token.kind == Kind::Name(wanted))
-        };
+        let names = |wanted| self.tokens[open..end].iter().any(|token| token.kind == Kind::Name(wanted));
         (names("test") && !names("not") && !names("any")).then_some((end, inner))
     }
 
@@ -180,8 +155,7 @@ impl<'a> Source<'a> {
             match token.kind {
                 Kind::Punct('(' | '[' | '{') => depth += 1,
                 Kind::Punct(')' | ']' | '}') => depth = depth.saturating_sub(1),
-                Kind::Name(_) | Kind::PathSep | Kind::FatArrow | Kind::Punct(_) | Kind::Literal => {
-                }
+                Kind::Name(_) | Kind::PathSep | Kind::FatArrow | Kind::Punct(_) | Kind::Literal => {}
             }
             if depth == 0 {
                 return at + 1;
@@ -199,9 +173,7 @@ impl<'a> Source<'a> {
                 // A field or an arm without braces ends with what holds it.
                 Kind::Punct('}') => return at,
                 Kind::Punct('(' | '[') => at = self.group_end(at),
-                Kind::Name(_) | Kind::PathSep | Kind::FatArrow | Kind::Punct(_) | Kind::Literal => {
-                    at += 1
-                }
+                Kind::Name(_) | Kind::PathSep | Kind::FatArrow | Kind::Punct(_) | Kind::Literal => at += 1,
             }
         }
         at

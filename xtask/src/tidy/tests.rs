@@ -8,16 +8,11 @@ struct Tree(PathBuf);
 impl Tree {
     fn new(files: &[(&str, &str)]) -> Tree {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!(
-            "terret-tidy-{}-{}",
-            std::process::id(),
-            COUNT.fetch_add(1, Ordering::Relaxed)
-        );
+        let name = format!("terret-tidy-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let tree = Tree(std::env::temp_dir().join(name));
         for (path, text) in files {
             let path = tree.0.join(path);
-            fs::create_dir_all(path.parent().expect("below the tree"))
-                .expect("a writable temp dir");
+            fs::create_dir_all(path.parent().expect("below the tree")).expect("a writable temp dir");
             fs::write(path, text).expect("a writable temp dir");
         }
         tree
@@ -67,91 +62,48 @@ fn a_forbidden_import_is_found_however_it_is_written() {
         "fn f(s: &crate::state::State) {}",
         "use crate::*;",
     ] {
-        assert_eq!(
-            broken(core, text).len(),
-            1,
-            "{text}: {:?}",
-            broken(core, text)
-        );
+        assert_eq!(broken(core, text).len(), 1, "{text}: {:?}", broken(core, text));
     }
 }
 
 #[test]
 fn the_table_is_kept() {
     for (path, text) in [
-        (
-            "crates/terret-core/src/project/request.rs",
-            "use crate::machine::Machine;",
-        ),
-        (
-            "crates/terret-core/src/project.rs",
-            "use super::state::State;",
-        ),
+        ("crates/terret-core/src/project/request.rs", "use crate::machine::Machine;"),
+        ("crates/terret-core/src/project.rs", "use super::state::State;"),
         ("crates/terret-core/src/surprise.rs", ""),
         ("crates/terret-core/src/lib.rs", "use std::process;"),
-        (
-            "crates/terret/src/tool/shell.rs",
-            "use crate::model::Model;",
-        ),
-        (
-            "crates/terret/src/tool/shell.rs",
-            "use super::super::store::Store;",
-        ),
+        ("crates/terret/src/tool/shell.rs", "use crate::model::Model;"),
+        ("crates/terret/src/tool/shell.rs", "use super::super::store::Store;"),
         ("crates/terret/src/world.rs", "use crate::driver::Driver;"),
         ("crates/terret/src/agent.rs", "use clap::Parser;"),
-        (
-            "crates/terret/Cargo.toml",
-            "[dependencies]\nclap.workspace = true",
-        ),
-        (
-            "crates/terret-core/Cargo.toml",
-            "[dependencies.tokio]\nversion = \"1\"",
-        ),
-        (
-            "xtask/Cargo.toml",
-            "[dependencies]\nterret-core = { path = \"x\" }",
-        ),
+        ("crates/terret/Cargo.toml", "[dependencies]\nclap.workspace = true"),
+        ("crates/terret-core/Cargo.toml", "[dependencies.tokio]\nversion = \"1\""),
+        ("xtask/Cargo.toml", "[dependencies]\nterret-core = { path = \"x\" }"),
         ("xtask/src/x.rs", "use terret_core::id::Seq;"),
         ("crates/another/src/lib.rs", ""),
     ] {
-        assert_eq!(
-            broken(path, text).len(),
-            1,
-            "{path}: {text}: {:?}",
-            broken(path, text)
-        );
+        assert_eq!(broken(path, text).len(), 1, "{path}: {text}: {:?}", broken(path, text));
     }
 }
 
 #[test]
 fn what_is_allowed_is_not_found() {
     for (path, text) in [
-        (
-            "crates/terret-core/src/fact.rs",
-            "use std::{fmt, io::Write, time::Duration};\nuse crate::id::Seq;",
-        ),
-        (
-            "crates/terret-core/src/fact.rs",
-            "// use std::fs;\n/* std::env /* std::net */ */",
-        ),
+        ("crates/terret-core/src/fact.rs", "use std::{fmt, io::Write, time::Duration};\nuse crate::id::Seq;"),
+        ("crates/terret-core/src/fact.rs", "// use std::fs;\n/* std::env /* std::net */ */"),
         (
             "crates/terret-core/src/fact.rs",
             "const A: &str = r#\"std::fs \"tokio::x\"\"#;\nconst B: char = '\"';",
         ),
-        (
-            "crates/terret-core/src/fact.rs",
-            "fn f<'a>(x: &'a str) -> impl Sized + use<'a> { x }",
-        ),
+        ("crates/terret-core/src/fact.rs", "fn f<'a>(x: &'a str) -> impl Sized + use<'a> { x }"),
         (
             "crates/terret-core/src/fact.rs",
             "#[cfg(test)]\nmod tests { use std::fs; fn f() { std::env::args(); } }",
         ),
         ("crates/terret-core/src/fact/tests.rs", "use std::fs;"),
         ("crates/terret-core/tests/all.rs", "use std::fs;"),
-        (
-            "crates/terret-core/Cargo.toml",
-            "[dev-dependencies]\ntokio = \"1\"\n[dependencies]\nserde = \"1\"",
-        ),
+        ("crates/terret-core/Cargo.toml", "[dev-dependencies]\ntokio = \"1\"\n[dependencies]\nserde = \"1\""),
         (
             "crates/terret/src/driver.rs",
             "use crate::core::id::Seq;\nuse crate::store::Store;\nuse crate::world::World;",
@@ -160,10 +112,7 @@ fn what_is_allowed_is_not_found() {
             "crates/terret/src/tool/shell.rs",
             "use super::Tool;\nuse crate::tool::Context;\nuse std::fs;\nuse tokio::process;",
         ),
-        (
-            "crates/terret-cli/src/main.rs",
-            "use clap::Parser;\nuse terret::agent::Agent;",
-        ),
+        ("crates/terret-cli/src/main.rs", "use clap::Parser;\nuse terret::agent::Agent;"),
     ] {
         assert_eq!(broken(path, text), Vec::<String>::new(), "{path}: {text}");
     }
@@ -174,63 +123,32 @@ fn code_after_a_test_item_still_counts() {
     let text = "#[cfg(test)]\nuse std::{fs, env};\n#[cfg(test)]\nmod tests;\nuse std::net;\n#[cfg(not(test))]\nuse std::process;";
     let found = broken("crates/terret-core/src/fact.rs", text);
     assert_eq!(found.len(), 2, "{found:?}");
-    assert!(
-        found[0].contains("fact.rs:5") && found[1].contains("fact.rs:7"),
-        "{found:?}"
-    );
+    assert!(found[0].contains("fact.rs:5") && found[1].contains("fact.rs:7"), "{found:?}");
 }
 
 #[test]
 fn long_files_are_found_and_their_tests_are_not_counted() {
     let path = "crates/terret-cli/src/main.rs";
-    let tests = format!(
-        "#[cfg(test)]\nmod tests {{\n{}}}\n",
-        "// a line\n".repeat(300)
-    );
+    let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "// a line\n".repeat(300));
     assert!(broken(path, &format!("{}{tests}", "// a line\n".repeat(400))).is_empty());
-    assert_eq!(
-        broken(path, &format!("{}{tests}", "// a line\n".repeat(401))).len(),
-        1
-    );
+    assert_eq!(broken(path, &format!("{}{tests}", "// a line\n".repeat(401))).len(), 1);
     let text = "// a line\n".repeat(401);
     let allow = format!("lines {path} 450 because of a test");
-    assert!(
-        Tree::new(&[(path, &text), (allow::PATH, &allow)])
-            .findings()
-            .is_empty()
-    );
+    assert!(Tree::new(&[(path, &text), (allow::PATH, &allow)]).findings().is_empty());
 }
 
 #[test]
 fn wildcard_arms_of_the_core_need_a_reason() {
-    let (path, arm) = (
-        "crates/terret-core/src/state.rs",
-        "fn f(x: u8) { match x { 0 => {} _ => {} } }",
-    );
+    let (path, arm) = ("crates/terret-core/src/state.rs", "fn f(x: u8) { match x { 0 => {} _ => {} } }");
     assert_eq!(broken(path, arm).len(), 1);
     let guarded = "fn f(x: u8) { match x { 0 => {} _ if x > 9 => {} 1.. => {} } }";
     assert!(broken(path, guarded).is_empty());
     assert!(broken(path, "fn f(x: (u8, u8)) { match x { (_, _) => {} } }").is_empty());
     assert!(broken("crates/terret/src/driver.rs", arm).is_empty());
-    let with = |allow: &str, text: &str| {
-        Tree::new(&[(path, text), (allow::PATH, allow)])
-            .findings()
-            .len()
-    };
-    assert_eq!(
-        with(&format!("# why\nwildcard {path} 1 numbers are open"), arm),
-        0
-    );
-    assert_eq!(
-        with(&format!("wildcard {path} 1"), arm),
-        2,
-        "no reason: a finding, and no exception"
-    );
-    assert_eq!(
-        with(&format!("wildcard {path} 1 numbers are open"), ""),
-        1,
-        "stale"
-    );
+    let with = |allow: &str, text: &str| Tree::new(&[(path, text), (allow::PATH, allow)]).findings().len();
+    assert_eq!(with(&format!("# why\nwildcard {path} 1 numbers are open"), arm), 0);
+    assert_eq!(with(&format!("wildcard {path} 1"), arm), 2, "no reason: a finding, and no exception");
+    assert_eq!(with(&format!("wildcard {path} 1 numbers are open"), ""), 1, "stale");
 }
 
 #[test]
@@ -253,20 +171,10 @@ fn the_code_map_names_what_is_there() {
         ];
         Tree::new(&files).findings()
     };
-    assert!(
-        check_map("`crates/terret-core/src/id.rs`, `terret-core/src/project/`, `turn/end`")
-            .is_empty()
-    );
+    assert!(check_map("`crates/terret-core/src/id.rs`, `terret-core/src/project/`, `turn/end`").is_empty());
     assert!(check_map("## `crates/terret-core`\n`id.rs` and `project`").is_empty());
-    assert_eq!(
-        check_map("`crates/terret-core/src/id.rs`").len(),
-        1,
-        "project is missing"
-    );
-    assert_eq!(
-        check_map("## terret-core\n`id.rs` `project` `gone.rs` `crates/gone`").len(),
-        2
-    );
+    assert_eq!(check_map("`crates/terret-core/src/id.rs`").len(), 1, "project is missing");
+    assert_eq!(check_map("## terret-core\n`id.rs` `project` `gone.rs` `crates/gone`").len(), 2);
     let none = Tree::new(&[("crates/terret-core/src/id.rs", "")]);
     assert_eq!(check(&none.0).expect("a readable tree").notes.len(), 1);
 }

@@ -8,7 +8,7 @@ use terret_core::project::TurnSummary;
 use terret_core::state::State;
 use tokio::sync::oneshot;
 
-use crate::agent::{Outcome, Settlement};
+use crate::mail::{Outcome, Settlement};
 
 /// Receipts not yet resolved.
 #[derive(Default)]

@@ -1,0 +1,67 @@
+//! Answers that need the log before the machine can take them: a request that is ready, a stream that ended.
+
+use std::sync::Arc;
+
+use terret_core::chunk::{Failure, code};
+use terret_core::effect::Question;
+use terret_core::fact::{RequestAttempt, RequestContext};
+use terret_core::input::{Answer, Ready};
+
+use super::{Driver, Sending};
+use crate::world::Accepted;
+
+impl Driver {
+    /// A request is ready: derive its messages and digests now, after every hook, and keep what will be sent.
+    pub(super) fn accepted(&mut self, question: Question, accepted: Accepted) -> Answer {
+        let Accepted { header, context_window, adapter } = accepted;
+        let header = Arc::new(header);
+        let body = match self.body.build(&header, self.ledger.folds.request.messages()) {
+            Ok(body) => body,
+            Err(failure) => return Answer::Broken(failure),
+        };
+        let digest = self.ledger.folds.request.digest(&header);
+        let (turn, step, attempt) = match question {
+            Question::Prepare(turn, step, attempt) => (turn, step, attempt),
+            Question::PreStep(..)
+            | Question::Stream(..)
+            | Question::Recover(..)
+            | Question::Admit(..)
+            | Question::Run(..)
+            | Question::Stopping(..) => (0, 0, 0),
+        };
+        let ready = Ready {
+            context: RequestContext {
+                provider: header.provider.clone(),
+                model: header.model.clone(),
+                context_window,
+            },
+            attempt: RequestAttempt {
+                turn,
+                step,
+                attempt,
+                digest,
+                wire: body.as_ref().map(|_| header.wire.clone()),
+                wire_digest: body.as_ref().map(|b| b.digest),
+                bytes: body.as_ref().map(|b| b.bytes.len() as u64),
+            },
+            header: (*header).clone(),
+        };
+        self.sending = Some(Sending { header, body: body.map(|b| b.bytes), adapter });
+        Answer::Prepared(Box::new(ready))
+    }
+
+    pub(super) fn stream_end(&self, end: Result<(), Failure>) -> Answer {
+        let usage = self.ledger.folds.open.usage().cloned();
+        match end {
+            Err(failure) => Answer::Failed { failure, usage },
+            Ok(()) => match self.ledger.folds.open.finished(|name, args| self.world.mode(name, args)) {
+                Some(finished) => Answer::Finished(Box::new(finished)),
+                None => {
+                    let text = "the stream ended without a finish";
+                    let failure = Failure::new(code::STREAM_CLOSED, text);
+                    Answer::Failed { failure, usage }
+                }
+            },
+        }
+    }
+}

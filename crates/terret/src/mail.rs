@@ -1,0 +1,156 @@
+//! What agents, drivers and plugins say to each other.
+
+use std::path::PathBuf;
+
+use terret_core::chunk::Usage;
+use terret_core::fact::{Cause, EndReason, Lane, Removal};
+use terret_core::id::{Digest, MsgId, Seq};
+use terret_core::input::{Input, Send};
+use terret_core::message::Message;
+use terret_core::project::TurnSummary;
+use terret_core::state::Pending;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::Error;
+
+/// What posts mail to an agent: held by programs and plugins alike.
+#[derive(Clone)]
+pub struct Handle(pub(crate) mpsc::Sender<Mail>);
+
+/// A handle that does not keep its agent going.
+pub(crate) struct WeakHandle(mpsc::WeakSender<Mail>);
+
+impl WeakHandle {
+    /// The handle; one whose mail goes nowhere, once nobody else holds the agent.
+    pub(crate) fn get(&self) -> Handle {
+        Handle(self.0.upgrade().unwrap_or_else(|| mpsc::channel(1).0))
+    }
+}
+
+/// How one turn ended, as those who asked for it see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Number of the turn.
+    pub turn: u32,
+    /// How it ended.
+    pub ending: EndReason,
+    /// Text of its last answer.
+    pub text: String,
+    /// Tokens of all its requests; `None` if no provider counted.
+    pub usage: Option<Usage>,
+    /// Steps it took.
+    pub steps: u32,
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// The turn that claimed it ended.
+    Ended(Outcome),
+    /// It waits for the next wake; the turn that ended before it could be read ended like this.
+    Parked(Outcome),
+    /// It waits until it is released by name.
+    Held(Outcome),
+    /// It was taken off.
+    Removed(Removal),
+}
+
+/// Acknowledged: the message is durable. Resolves to what became of it.
+pub struct Receipt {
+    /// The message.
+    pub id: MsgId,
+    settled: oneshot::Receiver<Settlement>,
+}
+
+impl Receipt {
+    /// Waits for what becomes of the message.
+    pub async fn settled(self) -> Result<Settlement, Error> {
+        self.settled.await.map_err(|_| Error::Gone)
+    }
+}
+
+/// Where an agent stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// Nothing to do.
+    #[default]
+    Idle,
+    /// A turn is open.
+    Running,
+    /// Messages wait for a wake.
+    Parked,
+    /// A dead writer's turn waits for [`Agent::recover`].
+    Suspended,
+    /// A write or a sync failed: nothing more is done.
+    Poisoned,
+}
+
+/// How far an agent is.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// Where it stands.
+    pub status: Status,
+    /// Bytes of the log that are written.
+    pub bytes: u64,
+    /// The turn that ended last, once its end was synced.
+    pub last: Option<TurnSummary>,
+    /// Why the session is poisoned.
+    pub broken: Option<String>,
+}
+
+/// A look at an agent's log and queue.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// Last line written: seq and chain value.
+    pub head: Option<(Seq, Digest)>,
+    /// Messages that wait.
+    pub pending: Vec<Pending>,
+    /// Whether a dead writer's turn waits for recovery.
+    pub suspended: bool,
+    /// Whether a waking message would start a turn now.
+    pub armed: bool,
+    /// The log.
+    pub log: PathBuf,
+}
+
+pub(crate) enum Mail {
+    Send { send: Send, ack: oneshot::Sender<Result<(), Error>>, settled: oneshot::Sender<Settlement> },
+    Input { input: Input, ack: oneshot::Sender<Result<(), Error>> },
+    Look { reading: oneshot::Sender<Reading> },
+    Reader { from: u64, reader: oneshot::Sender<Result<Box<dyn std::io::Read + std::marker::Send>, Error>> },
+    Shutdown { done: oneshot::Sender<()> },
+}
+
+impl Handle {
+    pub(crate) fn downgrade(&self) -> WeakHandle {
+        WeakHandle(self.0.downgrade())
+    }
+
+    pub(crate) async fn post(&self, mail: Mail) -> Result<(), Error> {
+        self.0.send(mail).await.map_err(|_| Error::Gone)
+    }
+
+    pub(crate) async fn input(&self, input: Input) -> Result<(), Error> {
+        let (ack, acked) = oneshot::channel();
+        self.post(Mail::Input { input, ack }).await?;
+        acked.await.map_err(|_| Error::Gone)?
+    }
+
+    /// Sends a message; returns once it is durable.
+    pub async fn send(&self, message: Message, lane: Lane, wake: bool) -> Result<Receipt, Error> {
+        let (ack, acked) = oneshot::channel();
+        let (settle, settled) = oneshot::channel();
+        let id = message.id.clone();
+        let send = Send { message, lane, wake, replaces: None };
+        self.post(Mail::Send { send, ack, settled: settle }).await?;
+        acked.await.map_err(|_| Error::Gone)??;
+        Ok(Receipt { id, settled })
+    }
+
+    /// Asks the open turn to stop, without waiting; the first cause wins. Fails only if the agent is gone or
+    /// its mailbox is full.
+    pub fn cancel_now(&self, cause: Cause) -> Result<(), Error> {
+        let (ack, _) = oneshot::channel();
+        self.0.try_send(Mail::Input { input: Input::Cancel { cause }, ack }).map_err(|_| Error::Gone)
+    }
+}
