@@ -5,7 +5,6 @@
 //! leaves; wait for mail, an answer or a deadline.
 
 mod answers;
-mod body;
 mod effects;
 mod ledger;
 mod mailbox;
@@ -29,7 +28,7 @@ use tokio_stream::StreamMap;
 use crate::error::Error;
 use crate::limits::{MAX_ANSWERS_A_WRITE, SYNC_AFTER_MS};
 use crate::mail::{Mail, Progress, Status, WeakHandle};
-use crate::model::Adapter;
+use crate::model::{Adapter, BodyCache};
 use crate::store::{Journal, Opened};
 use crate::world::{Assembly, Reply, World};
 
@@ -49,7 +48,7 @@ pub(crate) struct Driver {
     running: StreamMap<Question, BoxStream<'static, Reply>>,
     stops: HashMap<Question, watch::Sender<bool>>,
     assembly: Option<Assembly>,
-    body: body::BodyCache,
+    body: BodyCache,
     sending: Option<Sending>,
     acks: Vec<(Seq, Ack)>,
     receipts: Receipts,
@@ -90,7 +89,7 @@ impl Driver {
             running: StreamMap::new(),
             stops: HashMap::new(),
             assembly: None,
-            body: body::BodyCache::default(),
+            body: BodyCache::default(),
             sending: None,
             acks: Vec::new(),
             receipts: Receipts::default(),
@@ -266,7 +265,7 @@ impl Driver {
         for (_, ack) in self.acks.drain(..) {
             let _ = ack.send(Err(Error::Full { path: path.clone() }));
         }
-        self.body = body::BodyCache::default();
+        self.body = BodyCache::default();
         let reported = self
             .ledger
             .fresh

@@ -39,6 +39,8 @@ pub struct Seams {
     pub stream: Waterfall<Outgoing, Result<ChunkStream, Failure>>,
     /// `tools/pre-execute`: whether a call may start.
     pub pre_execute: Waterfall<Call, Result<(), Done>>,
+    /// Providers a plugin serves at `llm/stream` by itself, without an adapter.
+    pub served: Vec<String>,
     /// Guards: deny only, after everything else, and cannot be undone.
     pub guards: Vec<Guard>,
     /// `tools/execute`: around the tool.

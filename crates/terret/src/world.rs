@@ -162,7 +162,7 @@ impl World {
                 let prepared = adapter.prepare(&proposal)?;
                 (Some(adapter), prepared)
             }
-            Err(failure) if self.seams.serves_streams() && failure.code == code::NO_ADAPTER => {
+            Err(failure) if self.seams.served.contains(&proposal.provider) && failure.code == code::NO_ADAPTER => {
                 (None, as_proposed(&proposal))
             }
             Err(failure) => return Err(failure),
@@ -319,12 +319,6 @@ impl World {
         let executed = Executed { call, done, contexts: Vec::new() };
         let last = |executed| std::future::ready(executed).boxed();
         self.seams.post_execute.ask(executed, last).await
-    }
-}
-
-impl Seams {
-    fn serves_streams(&self) -> bool {
-        !self.stream.is_empty()
     }
 }
 

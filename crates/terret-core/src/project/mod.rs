@@ -1,11 +1,13 @@
 //! Projections: pure read models of the log. They use facts and messages, never the machine's state, so
 //! that two readers of one log cannot share a bug.
 
+mod brackets;
 mod messages;
 mod open_turn;
 mod request;
 mod turns;
 
+pub use brackets::Brackets;
 pub use messages::{Messages, Projected};
 pub use open_turn::OpenTurn;
 pub use request::Request;

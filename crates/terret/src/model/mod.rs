@@ -3,6 +3,8 @@
 //! An adapter classifies what was on the wire and never retries. A codec is a pure function of the header
 //! and the messages, so that a body can be rebuilt from the log alone.
 
+mod body;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -10,6 +12,8 @@ use terret_core::chunk::Failure;
 use terret_core::fact::Header;
 use terret_core::message::Message;
 use terret_core::raw::Raw;
+
+pub use body::{BodyCache, Built};
 
 pub use crate::request::{ChunkStream, Outgoing, Proposal};
 

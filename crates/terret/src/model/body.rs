@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use terret_core::chunk::{Failure, code};
+use terret_core::chunk::{Failure, code as class};
 use terret_core::fact::Header;
 use terret_core::id::Digest;
 use terret_core::project::Messages;
 
-use crate::model;
+use super::{Body, codec};
 
 /// The body so far.
 #[derive(Default)]
-pub(super) struct BodyCache {
+pub struct BodyCache {
     open: Option<Open>,
 }
 
@@ -20,18 +20,20 @@ struct Open {
     header: Arc<Header>,
     rewrites: u64,
     taken: usize,
-    body: Box<dyn model::Body>,
+    body: Box<dyn Body>,
 }
 
 /// A body and its digest.
-pub(super) struct Built {
-    pub(super) bytes: Bytes,
-    pub(super) digest: Digest,
+pub struct Built {
+    /// The body.
+    pub bytes: Bytes,
+    /// blake3 of it.
+    pub digest: Digest,
 }
 
 impl BodyCache {
     /// The body of these messages under this header; `None` for a route no codec serves.
-    pub(super) fn build(
+    pub fn build(
         &mut self,
         header: &Arc<Header>,
         messages: &Messages,
@@ -46,8 +48,8 @@ impl BodyCache {
         let mut open = match self.open.take().filter(fits) {
             Some(open) => open,
             None => {
-                let codec = model::codec(&header.wire)
-                    .ok_or_else(|| Failure::new(code::NO_ADAPTER, format!("no codec `{}`", header.wire)))?;
+                let codec = codec(&header.wire)
+                    .ok_or_else(|| Failure::new(class::NO_ADAPTER, format!("no codec `{}`", header.wire)))?;
                 let (header, rewrites) = (header.clone(), messages.rewrites());
                 let body = codec.begin(&header)?;
                 Open { header, rewrites, taken: 0, body }

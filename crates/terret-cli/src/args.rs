@@ -1,0 +1,196 @@
+//! Every flag, once: `--help` and the reference page come from here.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// An agent harness whose every request can be proven, replayed and resumed from one append-only file.
+#[derive(Parser, Debug)]
+#[command(name = "terret", version, args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) verb: Option<Verb>,
+    /// Run this prompt: the same as `terret run PROMPT`.
+    #[arg(short, long = "prompt", value_name = "PROMPT")]
+    pub(crate) prompt: Option<String>,
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Verb {
+    /// One drain of work, then exit.
+    #[command(visible_alias = "exec")]
+    Run(Run),
+    /// List sessions; look at one; move one to the trash.
+    Sessions(Sessions),
+    /// Print a session's events.
+    Log(Log),
+    /// Print a readable transcript, or the exact request of an attempt.
+    Show(Show),
+    /// Prove a session: every line intact, every request rebuilt from what stood before it.
+    Verify(Verify),
+    /// Look at the installation: places, configuration, keys, damaged logs.
+    Doctor(Doctor),
+    /// Print JSON Schema of the events, of stream-json and of the configuration.
+    Schema,
+}
+
+/// Work on one prompt until nothing is left to do.
+///
+/// The `shell` tool is not confined by the kernel yet: `workspace-write` keeps the file tools inside the
+/// working directory, but a shell command can do whatever you can. Use `read-only` where that is too much.
+#[derive(clap::Args, Debug, Default)]
+pub(crate) struct Run {
+    /// What to do; `-` reads it from stdin. Piped text follows it as a block.
+    #[arg(value_name = "PROMPT")]
+    pub(crate) prompt: Option<String>,
+    /// Model to ask: `PROVIDER/MODEL`, `script:demo` or `script:FILE`.
+    #[arg(short, long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<String>,
+    /// Go on with the newest session of this directory.
+    #[arg(short, long = "continue", conflicts_with_all = ["resume", "session_id", "ephemeral"])]
+    pub(crate) continue_: bool,
+    /// Go on with a given session.
+    #[arg(short, long, value_name = "ADDR", conflicts_with_all = ["session_id", "ephemeral"])]
+    pub(crate) resume: Option<String>,
+    /// Id of the new session.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session_id: Option<String>,
+    /// Keep no file.
+    #[arg(long)]
+    pub(crate) ephemeral: bool,
+    /// What goes to stdout.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) output_format: Format,
+    /// The same as `--output-format stream-json`.
+    #[arg(long, conflicts_with = "output_format")]
+    pub(crate) json: bool,
+    /// Write the last answer to a file.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Working directory of the tools.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// What tools may do without asking.
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub(crate) permissions: Option<Mode>,
+    /// Replace the identity section of the prompt by this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) system: Option<PathBuf>,
+    /// Offer only these tools, separated by commas; empty: none.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) tools: Option<String>,
+    /// Steps the turn may take.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_steps: Option<u32>,
+    /// Wall time of this run, in seconds.
+    #[arg(long, value_name = "S")]
+    pub(crate) timeout: Option<u64>,
+    /// One-off configuration, for example `--set max_retries=0`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    /// Show progress on stderr even when it is not a terminal.
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// The final answer and nothing else.
+    #[default]
+    Text,
+    /// One object about the run.
+    Json,
+    /// The log itself, line by line.
+    StreamJson,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Look only: refuses `write`, `edit` and `shell`.
+    ReadOnly,
+    /// Change files in the working directory; run commands.
+    WorkspaceWrite,
+    /// Change files anywhere.
+    Full,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Sessions {
+    #[command(subcommand)]
+    pub(crate) action: Option<SessionAction>,
+    /// Print JSON, one object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum SessionAction {
+    /// Everything known about one session.
+    Show {
+        /// Session: `latest`, a prefix, an id or a path.
+        address: String,
+    },
+    /// Move a session to the trash.
+    Rm {
+        /// Session: a prefix or an id.
+        address: String,
+    },
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Log {
+    /// `SESSION[@POINT]`: `latest`, a prefix, an id or a path; `@118` or `@turn.step[#attempt]`.
+    pub(crate) address: String,
+    /// The stored lines, byte for byte.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Go on printing what is added.
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// Begin at this event.
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) from: Option<u64>,
+    /// Only events of this type.
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) kind: Option<String>,
+    /// Only the events near this one.
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) around: Option<u64>,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Show {
+    /// `SESSION[@POINT]`: `latest`, a prefix, an id or a path; `@118` or `@turn.step[#attempt]`.
+    pub(crate) address: String,
+    /// The exact body of the request at that point (the last one, without a point).
+    #[arg(long)]
+    pub(crate) request: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Verify {
+    /// Session: `latest`, a prefix, an id or a path.
+    #[arg(required_unless_present = "all")]
+    pub(crate) address: Option<String>,
+    /// Every session.
+    #[arg(long, conflicts_with_all = ["address", "head"])]
+    pub(crate) all: bool,
+    /// A head noted earlier, `SEQ:HASH`: proves that nothing up to it was changed or removed.
+    #[arg(long, value_name = "SEQ:HASH")]
+    pub(crate) head: Option<String>,
+    /// Print JSON, one object a session.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Doctor {
+    /// Only the configuration: each effective value and where it comes from.
+    #[arg(long)]
+    pub(crate) config: bool,
+    /// One-off configuration, as for `run`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+}

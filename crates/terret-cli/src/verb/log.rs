@@ -1,0 +1,82 @@
+//! `terret log`: the events of a session, for people or byte for byte.
+
+use std::path::Path;
+
+use terret::store::{Bad, Point, Scan};
+
+use crate::args;
+use crate::open;
+use crate::problem::{Problem, exit};
+use crate::render;
+
+/// Events shown on either side of `--around`.
+const NEAR: u64 = 10;
+/// How often a followed log is looked at.
+const FOLLOW_EVERY: std::time::Duration = std::time::Duration::from_millis(200);
+
+pub(crate) fn log(args: &args::Log) -> Result<u8, Problem> {
+    let (path, address) = open::find(&args.address)?;
+    let mut range = args.from.unwrap_or(0)..=u64::MAX;
+    let around = args.around.or(match address.point {
+        Some(Point::Seq(seq)) if args.from.is_none() => Some(seq),
+        _ => None,
+    });
+    if let Some(seq) = around {
+        range = seq.saturating_sub(NEAR)..=seq + NEAR;
+    }
+    let mut scan = Scan::open(&path)?;
+    if args.json && !print_header(&path)? {
+        return Ok(0);
+    }
+    loop {
+        match scan.next_event()? {
+            Some(Ok(event)) => {
+                let wanted = range.contains(&event.seq)
+                    && args.kind.as_ref().is_none_or(|kind| kind == event.fact.type_name());
+                let line = match args.json {
+                    true => format!("{}\n", String::from_utf8_lossy(scan.bytes())),
+                    false => format!("{}\n", render::event::line(&event)),
+                };
+                if wanted && !render::out(&line) {
+                    return Ok(0);
+                }
+            }
+            Some(Err(bad)) if args.follow && !bad.terminated => {
+                // The writer is in the middle of this line.
+                std::thread::sleep(FOLLOW_EVERY);
+                scan.again()?;
+            }
+            Some(Err(bad)) => return end_of_good(&path, &mut scan, bad),
+            None if args.follow => std::thread::sleep(FOLLOW_EVERY),
+            None => return Ok(0),
+        }
+    }
+}
+
+/// What stands behind the last good line, said once, for every verb that reads.
+pub(crate) fn end_of_good(path: &Path, scan: &mut Scan<std::fs::File>, bad: Bad) -> Result<u8, Problem> {
+    if scan.is_torn_tail(&bad, false)? {
+        let length = path.metadata().map(|m| m.len()).unwrap_or(bad.offset);
+        eprintln!(
+            "warning: the last {} bytes are a torn line (from offset {}); the next writer sets them aside",
+            length - bad.offset,
+            bad.offset
+        );
+        return Ok(0);
+    }
+    Err(Problem::new(exit::LOG, format!("damaged log: line {}: {}", bad.line, bad.cause))
+        .fact("log", path.display().to_string())
+        .fact("seq", bad.seq.to_string())
+        .fact("offset", bad.offset.to_string())
+        .fact("safe", "every event before it is intact; nothing was changed"))
+}
+
+fn print_header(path: &Path) -> Result<bool, Problem> {
+    use std::io::BufRead;
+    let file = std::fs::File::open(path).map_err(|e| Problem::new(exit::FAILED, e.to_string()))?;
+    let mut line = Vec::new();
+    std::io::BufReader::new(file)
+        .read_until(b'\n', &mut line)
+        .map_err(|e| Problem::new(exit::FAILED, e.to_string()))?;
+    Ok(render::out(&String::from_utf8_lossy(&line)))
+}

@@ -1,0 +1,9 @@
+//! One file per verb.
+
+pub(crate) mod doctor;
+pub(crate) mod log;
+pub(crate) mod run;
+pub(crate) mod schema;
+pub(crate) mod sessions;
+pub(crate) mod show;
+pub(crate) mod verify;

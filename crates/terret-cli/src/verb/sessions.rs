@@ -1,0 +1,136 @@
+//! `terret sessions`: the list, one of it, the trash.
+
+use serde_json::json;
+use terret::store::{Condition, Listed};
+
+use crate::args::{self, SessionAction};
+use crate::open;
+use crate::problem::{Problem, exit};
+use crate::render::{self, ending, time};
+
+pub(crate) fn sessions(args: &args::Sessions) -> Result<u8, Problem> {
+    match &args.action {
+        None => {
+            let listed = open::store()?.list()?;
+            if listed.is_empty() && !args.json {
+                eprintln!("no sessions yet\n\nhint: terret run -m script:demo \"hello\"");
+            }
+            for session in &listed {
+                let line = match args.json {
+                    true => format!("{}\n", as_json(session)),
+                    false => format!("{}\n", as_line(session)),
+                };
+                if !render::out(&line) {
+                    break;
+                }
+            }
+            Ok(0)
+        }
+        Some(SessionAction::Show { address }) => {
+            let (path, _) = open::find(address)?;
+            let session = Listed::of(&path);
+            match args.json {
+                true => render::out(&format!("{}\n", as_json(&session))),
+                false => render::out(&details(&session)),
+            };
+            Ok(0)
+        }
+        Some(SessionAction::Rm { address }) => remove(address),
+    }
+}
+
+fn state(session: &Listed) -> String {
+    match &session.condition {
+        Condition::Idle => "idle".into(),
+        Condition::Parked => format!("parked ({} waiting)", session.pending),
+        Condition::Running { pid } => format!("running (pid {pid})"),
+        Condition::Open => "left open by a crash".into(),
+        Condition::Torn { bytes } => format!("torn tail ({bytes} bytes)"),
+        Condition::Damaged(why) => format!("damaged: {why}"),
+    }
+}
+
+fn as_line(session: &Listed) -> String {
+    let ending = session.last.as_ref().map(|reason| ending::words(reason, 1)).unwrap_or_default();
+    let updated = if session.updated > 0 { time::minute(session.updated) } else { "-".into() };
+    let line = format!(
+        "{}  {updated}  {:<22}  {:<28}  {}",
+        session.id,
+        state(session),
+        render::first_line(&ending, 28),
+        session.title
+    );
+    line.trim_end().to_owned()
+}
+
+fn details(session: &Listed) -> String {
+    let mut text = format!("session  {}\nlog      {}\n", session.id, session.path.display());
+    if let Some(header) = &session.header {
+        text.push_str(&format!("created  {}\ncwd      {}\nby       {}\n", time::minute(header.created), header.cwd, header.by));
+    }
+    text.push_str(&format!(
+        "state    {}\nevents   {}\nturns    {}\nwaiting  {}\n",
+        state(session),
+        session.events,
+        session.turns,
+        session.pending
+    ));
+    if let Some(reason) = &session.last {
+        text.push_str(&format!("ended    {}\n", ending::words(reason, 1)));
+    }
+    text
+}
+
+fn as_json(session: &Listed) -> serde_json::Value {
+    let word = match &session.condition {
+        Condition::Idle => "idle",
+        Condition::Parked => "parked",
+        Condition::Running { .. } => "running",
+        Condition::Open => "open",
+        Condition::Torn { .. } => "torn",
+        Condition::Damaged(_) => "damaged",
+    };
+    let why = match &session.condition {
+        Condition::Damaged(e) => Some(e.to_string()),
+        _ => None,
+    };
+    json!({
+        "id": session.id,
+        "log": session.path,
+        "created": session.header.as_ref().map(|h| h.created),
+        "updated": session.updated,
+        "cwd": session.header.as_ref().map(|h| h.cwd.clone()),
+        "title": session.title,
+        "events": session.events,
+        "turns": session.turns,
+        "pending": session.pending,
+        "ending": session.last,
+        "state": word,
+        "why": why,
+    })
+}
+
+/// Moves a session to the trash, unless somebody writes it.
+fn remove(address: &str) -> Result<u8, Problem> {
+    let (path, address) = open::find(address)?;
+    if address.as_path().is_some() {
+        return Err(Problem::usage("only sessions of the store can be moved to the trash"));
+    }
+    let session = Listed::of(&path);
+    if let Condition::Running { pid } = session.condition {
+        return Err(Problem::new(exit::BUSY, format!("session `{}` is open in process {pid}", session.id)));
+    }
+    let trash = open::places()?.data.join("trash");
+    let dir = path.parent().unwrap_or(&path);
+    let mut target = trash.join(&session.id);
+    for n in 1.. {
+        if !target.exists() {
+            break;
+        }
+        target = trash.join(format!("{}-{n}", session.id));
+    }
+    let moved = std::fs::create_dir_all(&trash).and_then(|()| std::fs::rename(dir, &target));
+    moved.map_err(|e| Problem::new(exit::FAILED, format!("cannot move `{}`: {e}", dir.display())))?;
+    eprintln!("moved to `{}`", target.display());
+    Ok(0)
+}

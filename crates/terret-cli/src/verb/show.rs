@@ -1,0 +1,88 @@
+//! `terret show`: a transcript, or the exact request of an attempt.
+
+use std::path::Path;
+
+use terret::core::fact::{Fact, RequestAttempt};
+use terret::core::id::Seq;
+use terret::core::project::Request;
+use terret::model::BodyCache;
+use terret::store::{Point, Scan};
+
+use super::log::end_of_good;
+use crate::args;
+use crate::open;
+use crate::problem::Problem;
+use crate::render;
+use crate::render::transcript::Transcript;
+
+pub(crate) fn show(args: &args::Show) -> Result<u8, Problem> {
+    let (path, address) = open::find(&args.address)?;
+    if args.request {
+        return request(&path, address.point);
+    }
+    let mut scan = Scan::open(&path)?;
+    let mut transcript = Transcript::default();
+    while let Some(next) = scan.next_event()? {
+        match next {
+            Ok(event) => {
+                let beyond = match address.point {
+                    Some(Point::Seq(seq)) => event.seq > seq,
+                    Some(Point::Step { turn, step, .. }) => {
+                        matches!(&event.fact, Fact::StepStart(s) if (s.turn, s.step) > (turn, step))
+                    }
+                    None => false,
+                };
+                if beyond {
+                    return Ok(0);
+                }
+                if let Some(text) = transcript.event(&event)
+                    && !render::out(&text)
+                {
+                    return Ok(0);
+                }
+            }
+            Err(bad) => return end_of_good(&path, &mut scan, bad),
+        }
+    }
+    Ok(0)
+}
+
+/// Rebuilds the body of the last attempt at or before the point.
+fn request(path: &Path, point: Option<Point>) -> Result<u8, Problem> {
+    let mut scan = Scan::open(path)?;
+    let (mut request, mut bodies) = (Request::default(), BodyCache::default());
+    let mut found: Option<(Seq, Vec<u8>)> = None;
+    while let Some(Ok(event)) = scan.next_event()? {
+        if let (Some(Point::Seq(seq)), true) = (point, found.is_some())
+            && event.seq > seq
+        {
+            break;
+        }
+        if let Fact::RequestAttempt(attempt) = &event.fact
+            && wanted(point, event.seq, attempt)
+        {
+            let header = request.header().cloned();
+            let header = header.ok_or_else(|| Problem::usage("the log holds no header before that request"))?;
+            let built = bodies.build(&header, request.messages());
+            let built = built.map_err(|failure| Problem::usage(failure.message))?;
+            let built = built.ok_or_else(|| Problem::usage("a plugin served that request: it has no body"))?;
+            found = Some((event.seq, built.bytes.to_vec()));
+        }
+        request.fold(&event);
+    }
+    let (seq, body) =
+        found.ok_or_else(|| Problem::usage("no request was sent at that point").hint("terret log ADDR"))?;
+    eprintln!("request of event {seq}, {} bytes", body.len());
+    render::out(&format!("{}\n", String::from_utf8_lossy(&body)));
+    Ok(0)
+}
+
+fn wanted(point: Option<Point>, seq: Seq, attempt: &RequestAttempt) -> bool {
+    match point {
+        None => true,
+        Some(Point::Seq(at)) => seq <= at,
+        Some(Point::Step { turn, step, attempt: number }) => {
+            (attempt.turn, attempt.step) == (turn, step) && number.is_none_or(|n| n == attempt.attempt)
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Reading logs for people: proofs. Needs no key, no network, no configuration.
+
+mod verify;
+
+pub use verify::{Mismatch, Report, verify};

@@ -1,0 +1,128 @@
+//! Proves a log: every line intact, every bracket closed, every request rebuilt from what stood before it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use terret_core::fact::{Fact, RequestAttempt};
+use terret_core::id::{Digest, Seq};
+use terret_core::project::{Brackets, Request};
+
+use crate::error::Error;
+use crate::model::BodyCache;
+use crate::store::{Bad, Scan};
+
+/// What was found out about a log.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Events read.
+    pub events: u64,
+    /// Requests that were sent.
+    pub attempts: u64,
+    /// Requests whose exact body was rebuilt and is the one that was sent.
+    pub proven: u64,
+    /// Requests whose canonical form fits and whose body nobody here can rebuild, and why.
+    pub unproven: Vec<(Seq, String)>,
+    /// Requests that are not what the log rebuilds, and other broken promises.
+    pub mismatches: Vec<Mismatch>,
+    /// The first bad line, if any.
+    pub bad: Option<Bad>,
+    /// Whether that line and what follows is a tail a crash may have torn.
+    pub torn: bool,
+    /// The turn the log ends in, if it ends inside one.
+    pub open_turn: Option<u32>,
+    /// Last line and the chain's value there.
+    pub head: Option<(Seq, Digest)>,
+}
+
+/// A promise the log does not keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Where.
+    pub seq: Seq,
+    /// What.
+    pub what: String,
+    /// What the log says.
+    pub expected: String,
+    /// What it gives.
+    pub found: String,
+}
+
+impl Report {
+    /// Whether every byte and every request is what it should be. An open turn is.
+    pub fn holds(&self) -> bool {
+        self.bad.is_none() && self.mismatches.is_empty()
+    }
+}
+
+/// Reads the log at `path` from its start and checks everything it promises.
+pub fn verify(path: &Path) -> Result<Report, Error> {
+    let mut scan = Scan::open(path)?;
+    let mut report = Report::default();
+    let (mut brackets, mut request, mut bodies) =
+        (Brackets::default(), Request::default(), BodyCache::default());
+    while let Some(next) = scan.next_event()? {
+        let event = match next {
+            Ok(event) => event,
+            Err(bad) => {
+                report.torn = scan.is_torn_tail(&bad, false)?;
+                report.bad = Some(bad);
+                break;
+            }
+        };
+        report.events += 1;
+        report.head = Some((event.seq, scan.tip().head()));
+        match &event.fact {
+            Fact::RequestAttempt(attempt) => {
+                report.attempt(event.seq, attempt, &mut request, &mut bodies);
+            }
+            Fact::WriterOpened(opened) if scan.header().parent.is_none() => {
+                report.same(event.seq, "header line", opened.header_hash, scan.header_hash());
+            }
+            _ => {}
+        }
+        brackets.fold(&event);
+        request.fold(&event);
+    }
+    report.open_turn = brackets.open_turn();
+    for (seq, what) in brackets.faults() {
+        let (expected, found) = ("the rules of the loop".to_owned(), "something else".to_owned());
+        report.mismatches.push(Mismatch { seq: *seq, what: what.clone(), expected, found });
+    }
+    report.mismatches.sort_by_key(|m| m.seq);
+    Ok(report)
+}
+
+impl Report {
+    fn attempt(&mut self, seq: Seq, attempt: &RequestAttempt, request: &mut Request, bodies: &mut BodyCache) {
+        self.attempts += 1;
+        let Some(header) = request.header().map(Arc::clone) else {
+            let (expected, found) = ("a request/header before it".to_owned(), "none".to_owned());
+            self.mismatches.push(Mismatch { seq, what: "request".into(), expected, found });
+            return;
+        };
+        if !self.same(seq, "canonical request", attempt.digest, request.digest(&header)) {
+            return;
+        }
+        let Some(expected) = attempt.wire_digest else {
+            self.unproven.push((seq, "a plugin served this request: there is no body to rebuild".into()));
+            return;
+        };
+        match bodies.build(&header, request.messages()) {
+            Ok(Some(body)) => {
+                if self.same(seq, "request body", expected, body.digest) {
+                    self.proven += 1;
+                }
+            }
+            Ok(None) => self.unproven.push((seq, "the header names no codec".into())),
+            Err(failure) => self.unproven.push((seq, failure.message)),
+        }
+    }
+
+    fn same(&mut self, seq: Seq, what: &str, expected: Digest, found: Digest) -> bool {
+        if expected != found {
+            let (expected, found) = (expected.to_string(), found.to_string());
+            self.mismatches.push(Mismatch { seq, what: what.to_owned(), expected, found });
+        }
+        expected == found
+    }
+}
