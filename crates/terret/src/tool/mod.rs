@@ -1,5 +1,10 @@
 //! Tools: what a model may ask for, with what it may touch and what running it twice would mean.
 
+mod arguments;
+mod function;
+#[cfg(test)]
+mod testing;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,6 +14,9 @@ use terret_core::id::CallId;
 use terret_core::message::Block;
 use terret_core::raw::Raw;
 use tokio::sync::watch;
+
+pub use arguments::{INVALID_ARGUMENTS, parse_args, parse_text, schema};
+pub use function::{FunctionTool, IntoDone, tool, tool_with_call};
 
 /// What tools may do without asking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
