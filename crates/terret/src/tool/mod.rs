@@ -1,9 +1,15 @@
 //! Tools: what a model may ask for, with what it may touch and what running it twice would mean.
 
 mod arguments;
+mod edit;
+mod files;
 mod function;
+mod paths;
+mod read;
+mod splice;
 #[cfg(test)]
 mod testing;
+mod write;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +22,11 @@ use terret_core::raw::Raw;
 use tokio::sync::watch;
 
 pub use arguments::{INVALID_ARGUMENTS, parse_args, parse_text, schema};
+pub use edit::Edit;
 pub use function::{FunctionTool, IntoDone, tool, tool_with_call};
+pub use paths::{absolute, may_change, real_path, shown, write_target};
+pub use read::Read;
+pub use write::Write;
 
 /// What tools may do without asking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -129,4 +139,9 @@ pub trait Tool: Send + Sync {
 
     /// Does it. Never called twice by itself for one call.
     fn run(&self, call: Call) -> BoxFuture<'static, Done>;
+}
+
+/// The answer of a tool that stopped because it was asked to.
+fn stopped(call: &Call) -> Done {
+    Done::error(&call.name, "aborted", "[stopped before it was done]").with_outcome(Outcome::Aborted)
 }
