@@ -1,11 +1,14 @@
 //! Tools: what a model may ask for, with what it may touch and what running it twice would mean.
 
 mod arguments;
+mod capture;
 mod edit;
 mod files;
 mod function;
 mod paths;
+mod process;
 mod read;
+mod shell;
 mod splice;
 #[cfg(test)]
 mod testing;
@@ -26,6 +29,7 @@ pub use edit::Edit;
 pub use function::{FunctionTool, IntoDone, tool, tool_with_call};
 pub use paths::{absolute, may_change, real_path, shown, write_target};
 pub use read::Read;
+pub use shell::Shell;
 pub use write::Write;
 
 /// What tools may do without asking.
