@@ -19,7 +19,9 @@ fn main() -> ExitCode {
         (Some(verb), None) => dispatch(verb),
         (None, Some(prompt)) => verb::run::run(args::Run { prompt: Some(prompt), ..args.run }),
         (Some(_), Some(_)) => Err(Problem::usage("`-p` takes no verb beside it").hint("terret run \"…\"")),
-        (None, None) => Err(Problem::usage("terret has no interactive mode yet").hint("terret run \"what to do\"")),
+        (None, None) => {
+            Err(Problem::usage("terret has no interactive mode yet").hint("terret run \"what to do\""))
+        }
     };
     match outcome {
         Ok(code) => ExitCode::from(code),

@@ -78,9 +78,9 @@ impl From<Error> for Problem {
             Error::MissingPlugin { .. } => {
                 problem.fact("safe", "the session can be read; only going on with it would differ")
             }
-            Error::Full { .. } => {
-                problem.fact("safe", "what was acknowledged is in the log").hint("free some space, then run it again")
-            }
+            Error::Full { .. } => problem
+                .fact("safe", "what was acknowledged is in the log")
+                .hint("free some space, then run it again"),
             Error::Poisoned { .. } => problem
                 .fact("safe", "nothing more was done; the next run checks the log before it goes on")
                 .hint("look at the disk, then `terret run -c`"),

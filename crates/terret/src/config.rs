@@ -87,9 +87,9 @@ impl Config {
             }
         }
         for word in sets {
-            let (name, text) = word.split_once('=').ok_or_else(|| {
-                Error::Config(format!("`--set {word}` is not `key=value`"))
-            })?;
+            let (name, text) = word
+                .split_once('=')
+                .ok_or_else(|| Error::Config(format!("`--set {word}` is not `key=value`")))?;
             let key = keys::known(name.trim()).ok_or_else(|| layer::unknown(name.trim(), "--set"))?;
             let value = layer::value(key, text.trim(), "--set")?;
             config.values.insert(name.trim().to_owned(), Set { value, origin: "--set".into() });
@@ -150,7 +150,9 @@ impl Config {
                 self.values.extend(layer::parse(path, &text)?);
                 Ok(())
             }
-            Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            Err(e)
+                if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
+            {
                 Ok(())
             }
             Err(e) => Err(Error::io("read", path)(e)),

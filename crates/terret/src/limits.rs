@@ -14,3 +14,79 @@ pub const MAX_ANSWERS_A_WRITE: usize = 256;
 pub const MAX_INSTRUCTIONS_BYTES: usize = 64 << 10;
 /// Longest silence on a model's stream: slow models think for minutes, dead ones for ever.
 pub const IDLE_TIMEOUT_MS: u64 = 300_000;
+
+/// Time a command gets when the model names none: a test run fits, a hang does not hold the turn for long.
+pub const SHELL_TIMEOUT_MS: u64 = 120_000;
+
+/// Most time a command may ask for: a long build fits; beyond it nobody tells waiting from hanging.
+pub const SHELL_TIMEOUT_MAX_MS: u64 = 600_000;
+
+/// Output kept from the start of a command: where a compiler puts its first, most telling error.
+pub const SHELL_HEAD_BYTES: usize = 16 << 10;
+
+/// Output kept from the end of a command: where a test run puts its summary.
+pub const SHELL_TAIL_BYTES: usize = 16 << 10;
+
+/// One read of a command's output: the usual capacity of a pipe, so one read can empty it.
+pub const SHELL_READ_BYTES: usize = 64 << 10;
+
+/// Wait for output after the shell is gone: what is in the pipe arrives, a background child cannot hold us.
+pub const SHELL_DRAIN_MS: u64 = 100;
+
+/// Time between SIGTERM and SIGKILL: enough to remove a lock file, short against the person who waits.
+pub const SHELL_GRACE_MS: u64 = 500;
+
+/// How often a group that was asked to end is looked at.
+pub const SHELL_POLL_MS: u64 = 10;
+
+/// Looks through the process table for what left its group: each look catches what the one before raced
+/// with; a process that forks faster than this is not caught by more looks either.
+pub const SHELL_SWEEPS: usize = 5;
+
+/// Lines `read` gives in one call: a whole source file of usual size.
+pub const READ_LINES: usize = 2000;
+
+/// Bytes `read` gives in one call: about 16 000 tokens.
+pub const READ_BYTES: usize = 64 << 10;
+
+/// Bytes `read` shows of one line: minified files would fill the window with one line.
+pub const READ_LINE_BYTES: usize = 2000;
+
+/// Bytes looked at to tell text from binary: NUL shows up early in every binary format in use.
+pub const BINARY_PROBE_BYTES: usize = 8 << 10;
+
+/// Names suggested for a file that is not there.
+pub const NEAR_NAMES: usize = 3;
+
+/// Directory entries compared with a missing name: keeps a mistyped path in a huge directory cheap.
+pub const NEAR_NAMES_SCANNED: usize = 10_000;
+
+/// Largest file `edit` loads: source files are far smaller, and the text is held a few times over.
+pub const EDIT_FILE_BYTES: u64 = 16 << 20;
+
+/// Lines of each side in the snippet `edit` answers with: the model knows what it wrote.
+pub const EDIT_SNIPPET_LINES: usize = 10;
+
+/// Line numbers listed when a text to replace is there more than once.
+pub const EDIT_PLACES: usize = 5;
+
+/// Paths `glob` gives in one call: more are read by nobody; a narrower pattern helps.
+pub const GLOB_PATHS: usize = 500;
+
+/// Matches `grep` gives in one call.
+pub const GREP_MATCHES: usize = 200;
+
+/// Bytes `grep` gives in one call: bounds matches with much context.
+pub const GREP_BYTES: usize = 64 << 10;
+
+/// Bytes `grep` shows of one line.
+pub const GREP_LINE_BYTES: usize = 400;
+
+/// Most lines of context around a match; `read` shows more.
+pub const GREP_CONTEXT_LINES: usize = 10;
+
+/// Memory `grep` may use for one line: a file with a longer one is skipped and named.
+pub const GREP_HEAP_BYTES: usize = 16 << 20;
+
+/// Symbolic links followed in one path, as the kernel does.
+pub const SYMLINKS: usize = 40;

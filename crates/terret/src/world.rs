@@ -162,7 +162,9 @@ impl World {
                 let prepared = adapter.prepare(&proposal)?;
                 (Some(adapter), prepared)
             }
-            Err(failure) if self.seams.served.contains(&proposal.provider) && failure.code == code::NO_ADAPTER => {
+            Err(failure)
+                if self.seams.served.contains(&proposal.provider) && failure.code == code::NO_ADAPTER =>
+            {
                 (None, as_proposed(&proposal))
             }
             Err(failure) => return Err(failure),

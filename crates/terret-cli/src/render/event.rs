@@ -9,7 +9,8 @@ use super::{ending, first_line, time};
 /// `seq  time  type  what it says`.
 pub(crate) fn line(event: &Event) -> String {
     let what = summary(&event.fact);
-    let line = format!("{:>6}  {}  {:<18} {what}", event.seq, time::of_day(event.time), event.fact.type_name());
+    let line =
+        format!("{:>6}  {}  {:<18} {what}", event.seq, time::of_day(event.time), event.fact.type_name());
     line.trim_end().to_owned()
 }
 
@@ -34,7 +35,13 @@ fn summary(fact: &Fact) -> String {
         Fact::StepEnd(s) => format!("step {}.{}", s.turn, s.step),
         Fact::UserMessage(u) => first_line(&u.message.text(), 70),
         Fact::RequestHeader(h) => {
-            format!("{:?}: {}/{}, {} tools", h.reason, h.header.provider, h.header.model, h.header.tools.len())
+            format!(
+                "{:?}: {}/{}, {} tools",
+                h.reason,
+                h.header.provider,
+                h.header.model,
+                h.header.tools.len()
+            )
         }
         Fact::RequestContext(c) => match c.context_window {
             Some(window) => format!("{}/{}, window {window}", c.provider, c.model),

@@ -62,7 +62,9 @@ impl Transcript {
             Fact::TurnEnd(end) => {
                 Some(format!("-- turn {}: {}\n", end.turn, ending::words(&end.reason, self.attempts)))
             }
-            Fact::SeamChanged(seam) => Some(format!("! {} changed {}: {}\n", seam.plugin, seam.seam, seam.what)),
+            Fact::SeamChanged(seam) => {
+                Some(format!("! {} changed {}: {}\n", seam.plugin, seam.seam, seam.what))
+            }
             Fact::ApprovalAsked(asked) => Some(format!("? {}\n", asked.what)),
             Fact::ApprovalDecided(decided) => Some(format!("! {} by {}\n", decided.decision, decided.by)),
             Fact::WriterOpened(_)
@@ -86,7 +88,9 @@ impl Transcript {
 
 fn block_text(block: &Block) -> String {
     match block {
-        Block::Text { text, .. } | Block::Refusal { text, .. } | Block::Reasoning { text, .. } => text.clone(),
+        Block::Text { text, .. } | Block::Refusal { text, .. } | Block::Reasoning { text, .. } => {
+            text.clone()
+        }
         Block::Json { value } => value.get().to_owned(),
         Block::Image { attachment } | Block::File { attachment } => {
             format!("[{}, {} bytes]", attachment.media_type, attachment.bytes)

@@ -14,7 +14,8 @@ pub(crate) fn schema() -> Result<u8, Problem> {
     let header = generator.subschema_for::<SessionHeader>();
     let rel = generator.subschema_for::<Rel>();
     let facts = Fact::schemas(&mut generator);
-    let mut lines: Vec<Value> = facts.into_iter().map(|(name, data)| line(json!({"const": name}), data.into())).collect();
+    let mut lines: Vec<Value> =
+        facts.into_iter().map(|(name, data)| line(json!({"const": name}), data.into())).collect();
     let mut plugin = line(json!({"type": "string", "pattern": "^x/[^/]+/.+$"}), json!({"type": "object"}));
     plugin["properties"]["rel"] = rel.into();
     plugin["properties"]["v"] = json!({"type": "integer", "minimum": 1});

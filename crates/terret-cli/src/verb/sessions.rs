@@ -66,7 +66,12 @@ fn as_line(session: &Listed) -> String {
 fn details(session: &Listed) -> String {
     let mut text = format!("session  {}\nlog      {}\n", session.id, session.path.display());
     if let Some(header) = &session.header {
-        text.push_str(&format!("created  {}\ncwd      {}\nby       {}\n", time::minute(header.created), header.cwd, header.by));
+        text.push_str(&format!(
+            "created  {}\ncwd      {}\nby       {}\n",
+            time::minute(header.created),
+            header.cwd,
+            header.by
+        ));
     }
     text.push_str(&format!(
         "state    {}\nevents   {}\nturns    {}\nwaiting  {}\n",

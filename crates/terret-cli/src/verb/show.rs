@@ -62,10 +62,12 @@ fn request(path: &Path, point: Option<Point>) -> Result<u8, Problem> {
             && wanted(point, event.seq, attempt)
         {
             let header = request.header().cloned();
-            let header = header.ok_or_else(|| Problem::usage("the log holds no header before that request"))?;
+            let header =
+                header.ok_or_else(|| Problem::usage("the log holds no header before that request"))?;
             let built = bodies.build(&header, request.messages());
             let built = built.map_err(|failure| Problem::usage(failure.message))?;
-            let built = built.ok_or_else(|| Problem::usage("a plugin served that request: it has no body"))?;
+            let built =
+                built.ok_or_else(|| Problem::usage("a plugin served that request: it has no body"))?;
             found = Some((event.seq, built.bytes.to_vec()));
         }
         request.fold(&event);

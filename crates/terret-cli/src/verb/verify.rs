@@ -109,7 +109,9 @@ fn as_json(path: &Path, report: &Report, ok: bool) -> serde_json::Value {
 
 fn parse_head(text: &str) -> Result<(Seq, Digest), Problem> {
     let parsed = text.split_once(':').and_then(|(seq, h)| Some((seq.parse().ok()?, h.parse().ok()?)));
-    parsed.ok_or_else(|| Problem::usage(format!("`{text}` is not a head: it is `SEQ:HASH`, as printed on leaving")))
+    parsed.ok_or_else(|| {
+        Problem::usage(format!("`{text}` is not a head: it is `SEQ:HASH`, as printed on leaving"))
+    })
 }
 
 /// Whether the chain has this value at this seq.

@@ -114,6 +114,12 @@ impl Builder {
         self
     }
 
+    /// Puts listeners in place directly, without a plugin around them.
+    pub fn seams(mut self, install: impl FnOnce(&mut Seams)) -> Self {
+        install(&mut self.seams);
+        self
+    }
+
     /// Sees every event, once it is written.
     pub fn observe(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.seams.events.push(Arc::new(observer));

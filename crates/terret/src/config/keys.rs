@@ -42,13 +42,23 @@ pub const KEYS: &[Key] = &[
         "workspace-write",
         "What tools may do without asking.",
     ),
-    key("providers.*.api_key_env", Kind::Text, "none", "Environment variable with the key. Never the key itself."),
+    key(
+        "providers.*.api_key_env",
+        Kind::Text,
+        "none",
+        "Environment variable with the key. Never the key itself.",
+    ),
     key("providers.*.base_url", Kind::Text, "by provider", "Where the server is."),
     key("providers.*.dialect", Kind::Text, "generic", "Name of the dialect row."),
     key("providers.*.headers.*", Kind::Text, "none", "A further header."),
     key("providers.*.wire", Kind::Text, "openai-chat", "Protocol: `openai-chat`."),
     key("timeout_s", Kind::Number, "none", "Wall time of a run, in seconds."),
-    key("trusted", Kind::Texts, "[]", "Directories whose `.terret/config.toml` is read. Only in your own file."),
+    key(
+        "trusted",
+        Kind::Texts,
+        "[]",
+        "Directories whose `.terret/config.toml` is read. Only in your own file.",
+    ),
 ];
 
 /// The key a dotted name belongs to.

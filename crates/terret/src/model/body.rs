@@ -33,11 +33,7 @@ pub struct Built {
 
 impl BodyCache {
     /// The body of these messages under this header; `None` for a route no codec serves.
-    pub fn build(
-        &mut self,
-        header: &Arc<Header>,
-        messages: &Messages,
-    ) -> Result<Option<Built>, Failure> {
+    pub fn build(&mut self, header: &Arc<Header>, messages: &Messages) -> Result<Option<Built>, Failure> {
         if header.wire.is_empty() {
             return Ok(None);
         }

@@ -75,36 +75,9 @@ impl FileStore {
             names.push(entry.file_name().to_string_lossy().into_owned());
         }
         names.sort();
-        let mut listed: Vec<Listed> = names.into_iter().map(|id| self.look(id)).collect();
+        let mut listed: Vec<Listed> = names.iter().map(|id| Listed::of(&self.log_path(id))).collect();
         listed.sort_by_key(|l| (l.header.as_ref().map_or(0, |h| h.created), l.id.clone()));
         Ok(listed)
-    }
-
-    /// One session, as the list shows it.
-    fn look(&self, id: String) -> Listed {
-        let path = self.log_path(&id);
-        let mut listed = Listed {
-            id,
-            header: None,
-            title: String::new(),
-            events: 0,
-            turns: 0,
-            last: None,
-            updated: 0,
-            pending: 0,
-            condition: Condition::Idle,
-            path,
-        };
-        if let Err(e) = listed.read() {
-            listed.condition = Condition::Damaged(e);
-        }
-        let dir = listed.path.parent().unwrap_or(Path::new(""));
-        if let Some(pid) = super::lock::holder(dir)
-            && !matches!(listed.condition, Condition::Damaged(_))
-        {
-            listed.condition = Condition::Running { pid };
-        }
-        listed
     }
 
     /// The log an address means. `cwd` narrows `latest` to sessions of that directory.
@@ -167,6 +140,32 @@ impl FileStore {
 }
 
 impl Listed {
+    /// The session whose log is at `path`. Never fails: what is wrong is its condition.
+    pub fn of(path: &Path) -> Self {
+        let dir = path.parent().unwrap_or(Path::new(""));
+        let mut listed = Listed {
+            id: dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            path: path.to_owned(),
+            header: None,
+            title: String::new(),
+            events: 0,
+            turns: 0,
+            last: None,
+            updated: 0,
+            pending: 0,
+            condition: Condition::Idle,
+        };
+        if let Err(e) = listed.read() {
+            listed.condition = Condition::Damaged(e);
+        }
+        if let Some(pid) = super::lock::holder(dir)
+            && !matches!(listed.condition, Condition::Damaged(_))
+        {
+            listed.condition = Condition::Running { pid };
+        }
+        listed
+    }
+
     fn read(&mut self) -> Result<(), Error> {
         let mut scan = Scan::open(&self.path)?;
         self.header = Some(scan.header().clone());

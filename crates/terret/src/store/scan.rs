@@ -1,6 +1,6 @@
 //! Reading a log from its start, line by line, and telling a torn tail from damage.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Seek as _};
 use std::path::{Path, PathBuf};
 
 use terret_core::fact::Fact;
@@ -53,6 +53,15 @@ impl Scan<std::fs::File> {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = std::fs::File::open(path).map_err(Error::io("open", path))?;
         Scan::new(file, path)
+    }
+}
+
+impl<R: Read + std::io::Seek> Scan<R> {
+    /// Goes back behind the last good line, to read again what was bad: a writer may have been at it.
+    pub fn again(&mut self) -> Result<(), Error> {
+        let to = std::io::SeekFrom::Start(self.offset);
+        self.line_no -= 1;
+        self.reader.seek(to).map(|_| ()).map_err(Error::io("read", &self.path))
     }
 }
 

@@ -1,9 +1,37 @@
 //! Tools: what a model may ask for, with what it may touch and what running it twice would mean.
 
+mod arguments;
+mod capture;
+mod edit;
+mod files;
+mod function;
+mod glob;
+mod grep;
+mod paths;
+mod process;
+mod read;
+mod shell;
+mod splice;
+#[cfg(test)]
+mod testing;
+mod walk;
+mod write;
+
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
-use terret_core::fact::{CallMode, EffectClass, ToolSpec};
+use terret_core::fact::{CallMode, EffectClass, Outcome, ToolSpec};
 
 pub use crate::call::{Call, Done, Permissions};
+pub use arguments::{INVALID_ARGUMENTS, parse_args, parse_text, schema};
+pub use edit::Edit;
+pub use function::{FunctionTool, IntoDone, tool, tool_with_call};
+pub use glob::Glob;
+pub use grep::Grep;
+pub use paths::{absolute, may_change, real_path, shown, write_target};
+pub use read::Read;
+pub use shell::Shell;
+pub use write::Write;
 
 /// Something a model may ask for.
 pub trait Tool: Send + Sync {
@@ -30,7 +58,26 @@ pub trait Tool: Send + Sync {
     fn run(&self, call: Call) -> BoxFuture<'static, Done>;
 }
 
-/// How to use the tools, for the system text.
-pub fn guidance() -> String {
-    String::new()
+/// The tools every agent has, in the order the model sees them.
+pub fn builtin() -> Vec<Arc<dyn Tool>> {
+    vec![Arc::new(Shell), Arc::new(Read), Arc::new(Write), Arc::new(Edit), Arc::new(Glob), Arc::new(Grep)]
 }
+
+/// How to use them, for the system prompt.
+pub fn guidance() -> &'static str {
+    "Tools:\n\
+     - Look before you change: find files with glob, lines with grep, and read a file before you edit it.\n\
+     - Use edit for a part of a file and write for a whole one. Copy `old` exactly as read shows it.\n\
+     - Use shell to build, to test and for what no other tool does. Nothing of a shell is kept for the next \
+     call but what is on disk; commands that wait for input or run for ever end at their time limit.\n\
+     - Relative paths start in the working directory. Text in brackets is the tool's note, not content.\n\
+     - An error says what to do differently. Do not repeat a call that was refused.\n"
+}
+
+/// The answer of a tool that stopped because it was asked to.
+fn stopped(call: &Call) -> Done {
+    Done::error(&call.name, "aborted", "[stopped before it was done]").with_outcome(Outcome::Aborted)
+}
+
+#[cfg(test)]
+mod tests;

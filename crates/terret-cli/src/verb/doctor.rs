@@ -1,0 +1,112 @@
+//! `terret doctor`: what is where, what is set and by whom, which keys are there, which logs are damaged.
+
+use terret::config::{Config, KEYS, Places};
+use terret::model::BUILT_IN;
+use terret::store::{BY, Condition, FileStore};
+
+use crate::args;
+use crate::open;
+use crate::problem::{Problem, exit};
+use crate::render;
+
+pub(crate) fn doctor(args: &args::Doctor) -> Result<u8, Problem> {
+    let places = open::places()?;
+    let cwd = open::cwd(None)?;
+    let config = open::config(&cwd, &args.sets)?;
+    let mut text = String::new();
+    if !args.config {
+        text.push_str(&about(&places));
+    }
+    text.push_str(&configuration(&config));
+    if args.config {
+        render::out(&text);
+        return Ok(0);
+    }
+    text.push_str(&keys(&config));
+    let (logs, damaged) = logs(&places)?;
+    text.push_str(&logs);
+    render::out(&text);
+    Ok(if damaged { exit::LOG } else { 0 })
+}
+
+fn about(places: &Places) -> String {
+    format!(
+        "version   {BY}\nconfig    {}\nsessions  {}\n\n",
+        places.config.join("config.toml").display(),
+        places.sessions().display()
+    )
+}
+
+fn configuration(config: &Config) -> String {
+    let mut text = "configuration\n".to_owned();
+    for (name, set) in config.values() {
+        text.push_str(&format!("  {name} = {}  ({})\n", set.value, set.origin));
+    }
+    for key in KEYS.iter().filter(|key| !key.name.contains('*') && !config.values().contains_key(key.name)) {
+        text.push_str(&format!("  {} = {}  (default)\n", key.name, key.default));
+    }
+    for note in &config.notes {
+        text.push_str(&format!("  note: {note}\n"));
+    }
+    text
+}
+
+/// Which keys are there. Never what they are.
+fn keys(config: &Config) -> String {
+    let mut text = "\nproviders\n".to_owned();
+    let mut names: Vec<String> = BUILT_IN.iter().map(|p| p.name.to_owned()).collect();
+    names.extend(config.providers().into_iter().filter(|name| !BUILT_IN.iter().any(|p| p.name == name)));
+    for name in names {
+        let built_in = BUILT_IN.iter().find(|p| p.name == name);
+        let variable = config
+            .text(&format!("providers.{name}.api_key_env"))
+            .or(built_in.map(|p| p.api_key_env))
+            .unwrap_or_default();
+        let key = match variable {
+            "" => "needs no key".to_owned(),
+            variable if open::env(variable).is_some_and(|v| !v.trim().is_empty()) => {
+                format!("{variable} is set")
+            }
+            variable if built_in.is_some_and(|p| !p.needs_key) => {
+                format!("{variable} is not set (not needed)")
+            }
+            variable => format!("{variable} is not set"),
+        };
+        let url = config
+            .text(&format!("providers.{name}.base_url"))
+            .map(str::to_owned)
+            .or_else(|| built_in.and_then(|p| open::env(p.base_url_env)))
+            .or(built_in.map(|p| p.base_url.to_owned()))
+            .unwrap_or_else(|| "no base_url".into());
+        text.push_str(&format!("  {name:<12} {url:<58} {key}\n"));
+    }
+    text
+}
+
+fn logs(places: &Places) -> Result<(String, bool), Problem> {
+    let listed = FileStore::new(places.sessions()).list()?;
+    let mut text = format!("\nlogs\n  {} sessions\n", listed.len());
+    let mut damaged = false;
+    for session in &listed {
+        match &session.condition {
+            Condition::Damaged(why) => {
+                damaged = true;
+                text.push_str(&format!("  {}  damaged: {why}\n", session.id));
+            }
+            Condition::Torn { bytes } => {
+                text.push_str(&format!(
+                    "  {}  torn tail of {bytes} bytes; the next run sets it aside\n",
+                    session.id
+                ));
+            }
+            Condition::Running { pid } => {
+                text.push_str(&format!("  {}  open in process {pid}\n", session.id))
+            }
+            Condition::Open => {
+                text.push_str(&format!("  {}  left open; the next run closes it\n", session.id))
+            }
+            Condition::Idle | Condition::Parked => {}
+        }
+    }
+    Ok((text, damaged))
+}

@@ -1,0 +1,131 @@
+//! `terret run`: one drain of work, then exit with its ending.
+
+mod input;
+mod output;
+mod setup;
+
+use std::io::Write;
+use std::sync::Arc;
+
+use terret::agent::{Agent, Status};
+use terret::core::fact::Cause;
+use terret::core::input::Recovery;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args;
+use crate::problem::{Problem, exit};
+use crate::render::ending;
+use output::{Output, Told};
+
+pub(crate) fn run(args: args::Run) -> Result<u8, Problem> {
+    // A reader of stdout that goes away must end the printing, not the process; Rust's runtime sees to it.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Problem::new(exit::FAILED, format!("cannot start: {e}")))?;
+    let code = runtime.block_on(drive(args));
+    // A reading of stdin or a blocking tool may still hang: it must not keep the exit.
+    runtime.shutdown_background();
+    code
+}
+
+async fn drive(args: args::Run) -> Result<u8, Problem> {
+    let prompt = input::prompt(&args)?;
+    let told = Arc::new(Told::new(&args));
+    let agent = setup::agent(&args, &told).await?;
+    let output = Output::start(&args, &agent).await?;
+    let stop = tokio::spawn(stop_on_signals(agent.clone()));
+    let worked = work(&args, &agent, &told, prompt).await;
+    stop.abort();
+    let left = leave(&args, &agent, &told, output).await;
+    worked?;
+    left
+}
+
+/// Closes what a crash left, sends the prompt, and waits until nothing is left to do.
+async fn work(args: &args::Run, agent: &Agent, told: &Told, prompt: Option<String>) -> Result<(), Problem> {
+    let resumed = args.continue_ || args.resume.is_some();
+    let before = agent.look().await?;
+    if before.suspended {
+        agent.recover(Recovery::Close).await?;
+        told.closed();
+    }
+    match prompt {
+        Some(prompt) => {
+            agent.followup(agent.user(prompt)).await?;
+        }
+        None if resumed => {
+            let waiting = agent.look().await?.pending.into_iter().map(|p| p.id).collect::<Vec<_>>();
+            if waiting.is_empty() && !before.suspended {
+                eprintln!("nothing was left to do in session {}", agent.id());
+            }
+            agent.release(waiting).await?;
+        }
+        None => {}
+    }
+    let log = agent.look().await?.log;
+    told.announce(agent.id(), &log);
+    agent.when_idle().await?;
+    Ok(())
+}
+
+/// The first Ctrl-C asks the turn to stop, the second leaves at once. TERM asks too.
+async fn stop_on_signals(agent: Agent) {
+    let (Ok(mut int), Ok(mut term)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return;
+    };
+    let mut asked = false;
+    loop {
+        let (cause, code) = tokio::select! {
+            _ = int.recv() => (Cause::User { text: None }, 130),
+            _ = term.recv() => (Cause::Disposed, 143),
+        };
+        if asked {
+            eprintln!("left at once; `terret run -r {} -c` closes the turn", agent.id());
+            std::process::exit(code);
+        }
+        asked = true;
+        // A driver that is gone has nothing to stop.
+        let _ = agent.handle().cancel_now(cause);
+    }
+}
+
+/// Lets go of the session, prints what is to be printed, and says how it ended.
+async fn leave(args: &args::Run, agent: &Agent, told: &Told, output: Output) -> Result<u8, Problem> {
+    let reading = agent.look().await.ok();
+    let progress = agent.when_idle().await.ok();
+    // A poisoned agent is gone already; what it managed is in the log.
+    let _ = agent.shutdown().await;
+    let turns = told.turns();
+    output.finish(agent, &turns, reading.as_ref()).await?;
+    if let Some(path) = &args.output {
+        let text = turns.last().map(|t| t.text.as_str()).unwrap_or_default();
+        std::fs::write(path, text)
+            .map_err(|e| Problem::new(exit::FAILED, format!("cannot write `{}`: {e}", path.display())))?;
+    }
+    if let Some(why) = progress.as_ref().and_then(|p| p.broken.clone()) {
+        return Err(Problem::new(exit::FAILED, why)
+            .fact("safe", "what was acknowledged is in the log; nothing more was done")
+            .hint(format!("terret run -r {}", agent.id())));
+    }
+    let mut err = std::io::stderr().lock();
+    if let Some(last) = turns.last()
+        && let Some(reason) = &last.reason
+    {
+        let words = ending::words(reason, last.attempts);
+        let _ =
+            writeln!(err, "{}", if ending::code(reason) == 0 { words } else { format!("ended: {words}") });
+    }
+    if let (Some((seq, h)), false) = (reading.as_ref().and_then(|r| r.head), args.ephemeral) {
+        let _ = writeln!(err, "head {seq}:{h}");
+    }
+    if reading.is_some_and(|r| !r.pending.is_empty()) || progress.is_some_and(|p| p.status == Status::Parked)
+    {
+        let _ = writeln!(err, "messages are parked; the next run reads them");
+    }
+    if !args.ephemeral {
+        let _ = writeln!(err, "go on with: terret run -r {} \"…\"", agent.id());
+    }
+    Ok(turns.last().and_then(|t| t.reason.as_ref()).map_or(0, ending::code))
+}

@@ -1,0 +1,178 @@
+//! What a run prints: the answer, one object, or the log itself on stdout; everything else on stderr.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use terret::agent::{Agent, Builder, Reading};
+use terret::core::chunk::{Failure, Usage};
+use terret::core::fact::Fact;
+use terret::core::id::SessionId;
+use terret::core::line::Event;
+use terret::core::project::{TurnSummary, Turns};
+use terret::hook::{Listener, Next};
+use terret::model::{ChunkStream, Outgoing};
+use tokio::sync::watch;
+
+use crate::args::{self, Format};
+use crate::problem::Problem;
+use crate::render;
+use crate::render::transcript::Transcript;
+
+/// What the run has told and been told so far.
+pub(super) struct Told {
+    seen: Mutex<Seen>,
+    progress: bool,
+    announced: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Seen {
+    turns: Turns,
+    ended: Vec<TurnSummary>,
+    transcript: Transcript,
+}
+
+impl Told {
+    pub(super) fn new(args: &args::Run) -> Self {
+        let progress = args.verbose || std::io::stderr().is_terminal();
+        Told { seen: Mutex::default(), progress, announced: watch::channel(false).0 }
+    }
+
+    /// Listens to every event, and holds the first request back until the session was named.
+    pub(super) fn listen(self: &Arc<Self>, builder: Builder) -> Builder {
+        let told = self.clone();
+        let named = Arc::new(Named(self.announced.subscribe()));
+        builder.observe(move |event| told.see(event)).seams(|seams| seams.stream.add(named))
+    }
+
+    fn see(&self, event: &Event) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = seen.turns.fold(event);
+        seen.ended.extend(ended);
+        if self.progress
+            && !matches!(event.fact, Fact::UserMessage(_) | Fact::TurnEnd(_))
+            && let Some(text) = seen.transcript.event(event)
+        {
+            // Progress is a courtesy: a closed stderr does not stop the work.
+            let _ = std::io::stderr().write_all(text.as_bytes());
+        }
+    }
+
+    /// Names the session; by now its header and its prompt are synced.
+    pub(super) fn announce(&self, id: &SessionId, log: &Path) {
+        let _ = writeln!(std::io::stderr(), "session {id}  {}", log.display());
+        self.announced.send_replace(true);
+    }
+
+    /// Says what a dead writer left open and this run closed.
+    pub(super) fn closed(&self) {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        for turn in &seen.ended {
+            let words = turn.reason.as_ref().map(|r| render::ending::words(r, 1)).unwrap_or_default();
+            let _ = writeln!(std::io::stderr(), "closed turn {} of the last run ({words})", turn.turn);
+        }
+    }
+
+    /// The turns that ended in this run.
+    pub(super) fn turns(&self) -> Vec<TurnSummary> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).ended.clone()
+    }
+}
+
+/// Lets no request out before the session was named.
+struct Named(watch::Receiver<bool>);
+
+impl Listener<Outgoing, Result<ChunkStream, Failure>> for Named {
+    fn call<'a>(
+        &'a self,
+        outgoing: Outgoing,
+        next: Next<'a, Outgoing, Result<ChunkStream, Failure>>,
+    ) -> BoxFuture<'a, Result<ChunkStream, Failure>> {
+        let mut named = self.0.clone();
+        async move {
+            // The sender lives as long as the run.
+            let _ = named.wait_for(|named| *named).await;
+            next.run(outgoing).await
+        }
+        .boxed()
+    }
+}
+
+/// What goes to stdout.
+pub(super) enum Output {
+    Text,
+    Json,
+    Stream(tokio::task::JoinHandle<()>),
+}
+
+impl Output {
+    pub(super) async fn start(args: &args::Run, agent: &Agent) -> Result<Self, Problem> {
+        let format = if args.json { Format::StreamJson } else { args.output_format };
+        Ok(match format {
+            Format::Text => Output::Text,
+            Format::Json => Output::Json,
+            Format::StreamJson => {
+                let header = agent.header().to_line().map_err(|e| Problem::new(1, e.to_string()))?;
+                let mut lines = agent.subscribe().await?;
+                Output::Stream(tokio::spawn(async move {
+                    let mut going = print(&header);
+                    while let (true, Ok(Some(bytes))) = (going, lines.next().await) {
+                        going = print(&bytes);
+                    }
+                }))
+            }
+        })
+    }
+
+    /// Prints what was kept for the end, once the agent is put away.
+    pub(super) async fn finish(
+        self,
+        agent: &Agent,
+        turns: &[TurnSummary],
+        reading: Option<&Reading>,
+    ) -> Result<(), Problem> {
+        match self {
+            Output::Text => {
+                if let Some(text) = turns.last().map(|t| t.text.trim_end()).filter(|t| !t.is_empty()) {
+                    render::out(&format!("{text}\n"));
+                }
+            }
+            Output::Json => {
+                render::out(&format!("{}\n", object(agent, turns, reading)));
+            }
+            // The printer ends by itself once everything written was printed.
+            Output::Stream(printer) => printer.await.map_err(|e| Problem::new(1, e.to_string()))?,
+        }
+        Ok(())
+    }
+}
+
+/// Prints bytes as they are; `false` once nobody reads any more.
+fn print(bytes: &[u8]) -> bool {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(bytes).and_then(|()| stdout.flush()).is_ok()
+}
+
+fn object(agent: &Agent, turns: &[TurnSummary], reading: Option<&Reading>) -> serde_json::Value {
+    let last = turns.last();
+    let usage = turns.iter().filter_map(|t| t.usage.as_ref()).fold(None, |sum: Option<Usage>, usage| {
+        let mut sum = sum.unwrap_or_default();
+        sum.add(usage);
+        Some(sum)
+    });
+    json!({
+        "session": agent.id(),
+        "ending": last.and_then(|t| t.reason.clone()),
+        "text": last.map(|t| t.text.clone()).unwrap_or_default(),
+        "usage": usage,
+        "cost": null,
+        "steps": turns.iter().map(|t| u64::from(t.steps)).sum::<u64>(),
+        "parked": reading.map_or(0, |r| r.pending.len()),
+        "head": reading.and_then(|r| r.head).map(|(seq, h)| format!("{seq}:{h}")),
+        "log": reading.map(|r| r.log.clone()),
+    })
+}

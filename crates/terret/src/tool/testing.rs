@@ -1,0 +1,58 @@
+//! What the tests of the tools share.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use terret_core::id::CallId;
+use terret_core::message::Block;
+use tokio::sync::watch;
+
+use super::{Call, Done, Permissions, Tool};
+
+/// A call that nobody stops.
+pub(super) fn call(cwd: &Path, name: &str, arguments: &serde_json::Value) -> Call {
+    let (sender, stop) = watch::channel(false);
+    // The stop sign must stay readable; a closed channel is the usual case at the end of a turn.
+    drop(sender);
+    Call {
+        id: CallId { turn: 1, step: 1, ordinal: 0 },
+        name: name.to_owned(),
+        arguments: arguments.to_string(),
+        key: "test/1.1.0".to_owned(),
+        cwd: Arc::new(cwd.to_owned()),
+        permissions: Permissions::WorkspaceWrite,
+        stop,
+    }
+}
+
+/// Admits and runs, as the driver would.
+pub(super) async fn run_call(tool: &dyn Tool, call: Call) -> Done {
+    match tool.admit(&call) {
+        Ok(()) => tool.run(call).await,
+        Err(done) => done,
+    }
+}
+
+pub(super) async fn run(tool: &dyn Tool, cwd: &Path, arguments: serde_json::Value) -> Done {
+    run_call(tool, call(cwd, &tool.spec().name, &arguments)).await
+}
+
+/// The text of an answer.
+pub(super) fn text(done: &Done) -> &str {
+    match done.content.as_slice() {
+        [Block::Text { text, .. }] => text,
+        other => panic!("not one text block: {other:?}"),
+    }
+}
+
+/// The error code of an answer.
+pub(super) fn code(done: &Done) -> &str {
+    done.error.as_ref().map_or("", |error| error.code.as_str())
+}
+
+/// A FIFO.
+pub(super) fn fifo(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
