@@ -3,5 +3,6 @@
 
 pub use terret_core as core;
 
+pub mod limits;
 pub mod model;
 pub mod tool;

@@ -3,6 +3,8 @@
 //! An adapter classifies what was on the wire and never retries. A codec is a pure function of the header
 //! and the messages, so that a body can be rebuilt from the log alone.
 
+pub mod sse;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
