@@ -3,6 +3,11 @@
 //! An adapter classifies what was on the wire and never retries. A codec is a pure function of the header
 //! and the messages, so that a body can be rebuilt from the log alone.
 
+pub mod compact;
+pub mod failure;
+pub mod openai_chat;
+pub mod payload;
+pub mod retry_hint;
 pub mod sse;
 
 use std::collections::BTreeMap;

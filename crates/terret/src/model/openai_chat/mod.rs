@@ -1,0 +1,12 @@
+//! OpenAI's chat completions and the many servers that speak it.
+
+mod calls;
+mod decode;
+mod details;
+mod event;
+mod response;
+mod surrogate;
+mod usage;
+
+pub use decode::{Decoder, End};
+pub use response::{Progress, Response};

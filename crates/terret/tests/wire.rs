@@ -1,0 +1,8 @@
+//! Wires: recorded bodies against what they mean, requests against golden bodies, sockets against a server.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "wire/errors.rs"]
+mod errors;
+#[path = "wire/fixtures.rs"]
+mod fixtures;
