@@ -36,16 +36,12 @@ pub fn from_http(
     let text = text.trim();
     let words = ErrorWords::from_body(text);
     let words = words.unwrap_or_else(|| ErrorWords::sentence(page_title(text)));
-    let mut failure = Failure::new(
-        classify(Some(status), &words),
-        http_message(status, text, &words),
-    );
+    let mut failure = Failure::new(classify(Some(status), &words), http_message(status, text, &words));
     failure.status = Some(status);
     failure.request_id = headers.request_id();
     if retryable(&failure.code) {
-        failure.retry_after_ms = delay_ms(headers, status, now_unix_s)
-            .or_else(|| words.delay_ms())
-            .filter(|ms| *ms > 0);
+        failure.retry_after_ms =
+            delay_ms(headers, status, now_unix_s).or_else(|| words.delay_ms()).filter(|ms| *ms > 0);
     }
     with_raw(failure, text, secret)
 }
@@ -53,10 +49,7 @@ pub fn from_http(
 /// The failure an error inside a stream stands for.
 pub fn from_words(words: &ErrorWords, raw: &str, secret: Secret<'_>) -> Failure {
     let message = match words.message.as_str() {
-        "" => format!(
-            "the provider reports an error without a message: {}",
-            cut(raw, 200)
-        ),
+        "" => format!("the provider reports an error without a message: {}", cut(raw, 200)),
         message => message.to_owned(),
     };
     let mut failure = Failure::new(classify(None, words), message);
@@ -80,19 +73,14 @@ pub fn with_raw(mut failure: Failure, raw: &str, secret: Secret<'_>) -> Failure 
 /// The class of what a provider said. `status` is that of the response; a numeric code inside the body stands
 /// in for it where there is none.
 pub fn classify(status: Option<u16>, words: &ErrorWords) -> &'static str {
-    let status = status
-        .filter(|status| *status >= 400)
-        .or_else(|| words.status())
-        .unwrap_or(0);
+    let status = status.filter(|status| *status >= 400).or_else(|| words.status()).unwrap_or(0);
     let message = words.message.to_lowercase();
     let names = [words.code.to_lowercase(), words.kind.to_lowercase()];
     let named = |list: &[&str]| names.iter().any(|name| list.contains(&name.as_str()));
     let says = |list: &[&str]| list.iter().any(|part| message.contains(part));
 
     let rate = named(RATE_NAMES)
-        || names
-            .iter()
-            .any(|name| name.starts_with("rate_limit") || name.starts_with("throttling"))
+        || names.iter().any(|name| name.starts_with("rate_limit") || name.starts_with("throttling"))
         || says(RATE_WORDS);
     if named(QUOTA_NAMES) || says(QUOTA_WORDS) {
         code::QUOTA
@@ -130,12 +118,8 @@ pub fn classify(status: Option<u16>, words: &ErrorWords) -> &'static str {
     }
 }
 
-const QUOTA_NAMES: &[&str] = &[
-    "insufficient_quota",
-    "payment_required",
-    "billing_error",
-    "billing_hard_limit_reached",
-];
+const QUOTA_NAMES: &[&str] =
+    &["insufficient_quota", "payment_required", "billing_error", "billing_hard_limit_reached"];
 const QUOTA_WORDS: &[&str] = &[
     "insufficient_quota",
     "exceeded your current quota",
@@ -149,20 +133,8 @@ const QUOTA_WORDS: &[&str] = &[
     "spend limit",
     "spending limit",
 ];
-const RATE_NAMES: &[&str] = &[
-    "resource_exhausted",
-    "too_many_requests",
-    "1300",
-    "1301",
-    "1302",
-];
-const RATE_WORDS: &[&str] = &[
-    "rate limit",
-    "rate_limit",
-    "too many requests",
-    "tokens per min",
-    "throttl",
-];
+const RATE_NAMES: &[&str] = &["resource_exhausted", "too_many_requests", "1300", "1301", "1302"];
+const RATE_WORDS: &[&str] = &["rate limit", "rate_limit", "too many requests", "tokens per min", "throttl"];
 const OVERFLOW_NAMES: &[&str] = &[
     "context_length_exceeded",
     "exceed_context_size_error",
@@ -202,17 +174,9 @@ const FILTER_NAMES: &[&str] = &[
     "responsibleaipolicyviolation",
     "data_inspection_failed",
 ];
-const FILTER_WORDS: &[&str] = &[
-    "content management policy",
-    "content exists risk",
-    "content policy",
-];
-const AUTH_NAMES: &[&str] = &[
-    "invalid_api_key",
-    "authentication_error",
-    "authentication",
-    "unauthenticated",
-];
+const FILTER_WORDS: &[&str] = &["content management policy", "content exists risk", "content policy"];
+const AUTH_NAMES: &[&str] =
+    &["invalid_api_key", "authentication_error", "authentication", "unauthenticated"];
 const AUTH_WORDS: &[&str] = &[
     "incorrect api key",
     "invalid api key",
@@ -220,18 +184,8 @@ const AUTH_WORDS: &[&str] = &[
     "invalid_api_key",
     "authentication fails",
 ];
-const NOT_FOUND_NAMES: &[&str] = &[
-    "not_found",
-    "not_found_error",
-    "notfounderror",
-    "model_not_found",
-];
-const TIMEOUT_NAMES: &[&str] = &[
-    "timeout",
-    "timeout_error",
-    "request_timeout",
-    "deadline_exceeded",
-];
+const NOT_FOUND_NAMES: &[&str] = &["not_found", "not_found_error", "notfounderror", "model_not_found"];
+const TIMEOUT_NAMES: &[&str] = &["timeout", "timeout_error", "request_timeout", "deadline_exceeded"];
 const SERVER_NAMES: &[&str] = &[
     "server",
     "server_error",
@@ -253,13 +207,8 @@ const SERVER_WORDS: &[&str] = &[
     "bad gateway",
     "service unavailable",
 ];
-const INVALID_NAMES: &[&str] = &[
-    "invalid_request_error",
-    "invalid_request",
-    "invalid_prompt",
-    "invalid_argument",
-    "unprocessable",
-];
+const INVALID_NAMES: &[&str] =
+    &["invalid_request_error", "invalid_request", "invalid_prompt", "invalid_argument", "unprocessable"];
 
 fn is_overflow(message: &str) -> bool {
     let both = |a: &str, b: &str| message.find(a).is_some_and(|at| message[at..].contains(b));
@@ -269,21 +218,11 @@ fn is_overflow(message: &str) -> bool {
 }
 
 fn http_message(status: u16, text: &str, words: &ErrorWords) -> String {
-    let code = if words.code.is_empty() {
-        &words.kind
-    } else {
-        &words.code
-    };
-    let code = if code.is_empty() {
-        String::new()
-    } else {
-        format!(", {code}")
-    };
+    let code = if words.code.is_empty() { &words.kind } else { &words.code };
+    let code = if code.is_empty() { String::new() } else { format!(", {code}") };
     match words.message.as_str() {
         _ if (300..400).contains(&status) => {
-            format!(
-                "the server redirects (HTTP {status}); redirects are not followed: check the base URL"
-            )
+            format!("the server redirects (HTTP {status}); redirects are not followed: check the base URL")
         }
         "" if text.is_empty() => format!("HTTP {status} with an empty body"),
         "" => format!("HTTP {status}: {}", cut(text, 200)),
@@ -293,12 +232,8 @@ fn http_message(status: u16, text: &str, words: &ErrorWords) -> String {
 
 /// The title of an HTML page, which is all a person wants of it.
 fn page_title(text: &str) -> String {
-    let title = text
-        .split_once("<title>")
-        .and_then(|(_, rest)| rest.split_once("</title>"));
-    title
-        .map(|(title, _)| title.trim().to_owned())
-        .unwrap_or_default()
+    let title = text.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
+    title.map(|(title, _)| title.trim().to_owned()).unwrap_or_default()
 }
 
 /// The longest prefix of at most `limit_bytes` that ends between characters.
@@ -331,9 +266,8 @@ fn mask_after(text: &str, prefix: &str, least: usize) -> String {
     let mut rest = text;
     while let Some(at) = rest.find(prefix) {
         let (head, tail) = rest.split_at(at + prefix.len());
-        let token = |c: char| {
-            c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~' | '+' | '/' | '=')
-        };
+        let token =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~' | '+' | '/' | '=');
         let end = tail.find(|c| !token(c)).unwrap_or(tail.len());
         masked.push_str(head);
         masked.push_str(if end >= least { "***" } else { &tail[..end] });
@@ -351,13 +285,12 @@ mod tests {
     fn keys_are_masked() {
         let secret = Secret(Some("local-key-0001"));
         assert_eq!(
-            secret.mask("bad key local-key-0001; Authorization: Bearer abcdefgh123; sk-proj-abcdefghijklmnop"),
+            secret.mask(
+                "bad key local-key-0001; Authorization: Bearer abcdefgh123; sk-proj-abcdefghijklmnop"
+            ),
             "bad key ***; Authorization: Bearer ***; sk-***"
         );
-        assert_eq!(
-            Secret(Some("none")).mask("none of sk-it Bearer x"),
-            "none of sk-it Bearer x"
-        );
+        assert_eq!(Secret(Some("none")).mask("none of sk-it Bearer x"), "none of sk-it Bearer x");
     }
 
     #[test]

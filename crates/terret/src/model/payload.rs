@@ -20,10 +20,7 @@ pub struct ErrorWords {
 impl ErrorWords {
     /// A sentence and nothing else.
     pub fn sentence(message: impl Into<String>) -> Self {
-        ErrorWords {
-            message: message.into(),
-            ..ErrorWords::default()
-        }
+        ErrorWords { message: message.into(), ..ErrorWords::default() }
     }
 
     /// Reads the body of a bad response; `None` if it is no JSON we know.
@@ -44,11 +41,7 @@ impl ErrorWords {
         let text = |key: &str| object.get(key).map(plain).unwrap_or_default();
         if object.contains_key("error_type") || object.contains_key("error_message") {
             let message = text("error_message");
-            return Some(ErrorWords {
-                kind: text("error_type"),
-                message,
-                ..ErrorWords::default()
-            });
+            return Some(ErrorWords { kind: text("error_type"), message, ..ErrorWords::default() });
         }
         if text("object") == "error" {
             return Self::from_bare(value);
@@ -68,16 +61,8 @@ impl ErrorWords {
         let text = |key: &str| object.get(key).map(plain).unwrap_or_default();
         let metadata = object.get("metadata");
         // The router's own word is more exact than `type`; Gemini has its word in `status`.
-        let kind = [
-            metadata.and_then(|m| m.get("error_type")),
-            object.get("type"),
-            object.get("status"),
-        ];
-        let kind = kind
-            .into_iter()
-            .flatten()
-            .map(plain)
-            .find(|word| !word.is_empty());
+        let kind = [metadata.and_then(|m| m.get("error_type")), object.get("type"), object.get("status")];
+        let kind = kind.into_iter().flatten().map(plain).find(|word| !word.is_empty());
         let mut words = ErrorWords {
             code: text("code"),
             kind: kind.unwrap_or_default(),
@@ -87,10 +72,7 @@ impl ErrorWords {
         if words.message.is_empty() {
             words.message = text("detail");
         }
-        if let Some(inner) = object
-            .get("innererror")
-            .and_then(|inner| inner.get("code"))
-            .map(plain)
+        if let Some(inner) = object.get("innererror").and_then(|inner| inner.get("code")).map(plain)
             && words.code.is_empty()
         {
             words.code = inner;
@@ -100,16 +82,12 @@ impl ErrorWords {
 
     /// The HTTP status its code stands for, if the code is one.
     pub fn status(&self) -> Option<u16> {
-        self.code
-            .parse()
-            .ok()
-            .filter(|status| (400..600).contains(status))
+        self.code.parse().ok().filter(|status| (400..600).contains(status))
     }
 
     /// A delay the words themselves ask for.
     pub fn delay_ms(&self) -> Option<u64> {
-        self.retry_delay_ms
-            .or_else(|| delay_in_text_ms(&self.message))
+        self.retry_delay_ms.or_else(|| delay_in_text_ms(&self.message))
     }
 }
 
@@ -126,10 +104,8 @@ fn detail_text(detail: &Value) -> String {
     match detail {
         Value::String(text) => text.clone(),
         Value::Array(list) => {
-            let complaints: Vec<String> = list
-                .iter()
-                .map(|item| item.get("msg").map_or_else(|| item.to_string(), plain))
-                .collect();
+            let complaints: Vec<String> =
+                list.iter().map(|item| item.get("msg").map_or_else(|| item.to_string(), plain)).collect();
             complaints.join("; ")
         }
         other => other.to_string(),
@@ -138,10 +114,7 @@ fn detail_text(detail: &Value) -> String {
 
 /// Gemini's `details: [{"retryDelay": "34s"}]`.
 fn retry_delay_ms(details: Option<&Value>) -> Option<u64> {
-    let delay = details?
-        .as_array()?
-        .iter()
-        .find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    let delay = details?.as_array()?.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
     super::retry_hint::go_duration_ms(delay).map(|ms| ms.ceil() as u64)
 }
 
@@ -162,23 +135,14 @@ mod tests {
 
     #[test]
     fn every_envelope_is_opened() {
-        assert_eq!(
-            read(r#"{"error":{"message":"m","type":"t","code":"c"}}"#),
-            words("c", "t", "m")
-        );
-        assert_eq!(
-            read(r#"[{"error":{"message":"m","status":"S","code":429}}]"#),
-            words("429", "S", "m")
-        );
+        assert_eq!(read(r#"{"error":{"message":"m","type":"t","code":"c"}}"#), words("c", "t", "m"));
+        assert_eq!(read(r#"[{"error":{"message":"m","status":"S","code":429}}]"#), words("429", "S", "m"));
         assert_eq!(read(r#"{"error":"m"}"#), words("", "", "m"));
         assert_eq!(
             read(r#"{"object":"error","message":"m","type":"t","code":404}"#),
             words("404", "t", "m")
         );
-        assert_eq!(
-            read(r#"{"detail":[{"loc":["a"],"msg":"m"},{"msg":"n"}]}"#),
-            words("", "", "m; n")
-        );
+        assert_eq!(read(r#"{"detail":[{"loc":["a"],"msg":"m"},{"msg":"n"}]}"#), words("", "", "m; n"));
         assert_eq!(
             read(r#"{"detail":"{\"error\":{\"code\":400,\"message\":\"m\"}}"}"#),
             words("400", "", "m")
@@ -190,16 +154,9 @@ mod tests {
 
     #[test]
     fn a_delay_may_stand_in_the_body() {
-        let gemini =
-            r#"{"error":{"code":503,"message":"m","details":[{"a":1},{"retryDelay":"34s"}]}}"#;
-        assert_eq!(
-            ErrorWords::from_body(gemini).unwrap().delay_ms(),
-            Some(34_000)
-        );
+        let gemini = r#"{"error":{"code":503,"message":"m","details":[{"a":1},{"retryDelay":"34s"}]}}"#;
+        assert_eq!(ErrorWords::from_body(gemini).unwrap().delay_ms(), Some(34_000));
         let azure = r#"{"error":{"message":"Please retry after 7 seconds."}}"#;
-        assert_eq!(
-            ErrorWords::from_body(azure).unwrap().delay_ms(),
-            Some(7_000)
-        );
+        assert_eq!(ErrorWords::from_body(azure).unwrap().delay_ms(), Some(7_000));
     }
 }

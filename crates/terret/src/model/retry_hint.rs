@@ -21,37 +21,25 @@ impl Headers<'_> {
     }
 
     fn get(self, name: &str) -> Option<String> {
-        (self.0)(name)
-            .map(|value| value.trim().to_owned())
-            .filter(|value| !value.is_empty())
+        (self.0)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     }
 }
 
 /// What to do with a failed response by its headers: the delay asked for, and whether to try again.
 /// `by_class` is what the class of the failure says.
-pub fn verdict(
-    headers: Headers<'_>,
-    status: u16,
-    now_unix_s: f64,
-    by_class: bool,
-) -> (Option<u64>, bool) {
+pub fn verdict(headers: Headers<'_>, status: u16, now_unix_s: f64, by_class: bool) -> (Option<u64>, bool) {
     let delay = delay_ms(headers, status, now_unix_s);
     let asked = match headers.get("x-should-retry").as_deref() {
         Some("true") => true,
         Some("false") => false,
         _ => by_class,
     };
-    (
-        delay,
-        asked && delay.is_none_or(|ms| ms <= MAX_RETRY_HINT_MS),
-    )
+    (delay, asked && delay.is_none_or(|ms| ms <= MAX_RETRY_HINT_MS))
 }
 
 /// The delay the headers ask for. Zero, the past and nonsense ask for nothing.
 pub fn delay_ms(headers: Headers<'_>, status: u16, now_unix_s: f64) -> Option<u64> {
-    let millis = headers
-        .get("retry-after-ms")
-        .and_then(|value| positive(value.parse().ok()?));
+    let millis = headers.get("retry-after-ms").and_then(|value| positive(value.parse().ok()?));
     let seconds = || {
         let value = headers.get("retry-after")?;
         match value.parse::<f64>() {
@@ -60,11 +48,7 @@ pub fn delay_ms(headers: Headers<'_>, status: u16, now_unix_s: f64) -> Option<u6
         }
     };
     // No SDK reads these; they are what is left when a 429 names no delay.
-    let window = || {
-        (status == 429)
-            .then(|| exhausted_window_ms(headers))
-            .flatten()
-    };
+    let window = || (status == 429).then(|| exhausted_window_ms(headers)).flatten();
     millis.or_else(seconds).or_else(window)
 }
 
@@ -111,14 +95,8 @@ pub fn go_duration_ms(text: &str) -> Option<f64> {
 /// A delay in a sentence: `Please retry after 7 seconds`, `try again in 2s`.
 pub fn delay_in_text_ms(message: &str) -> Option<u64> {
     let message = message.to_lowercase();
-    let after = ["retry after ", "try again in "]
-        .into_iter()
-        .find_map(|lead| message.split_once(lead))?
-        .1;
-    let word = after
-        .split_whitespace()
-        .next()?
-        .trim_end_matches(['.', ',', ';']);
+    let after = ["retry after ", "try again in "].into_iter().find_map(|lead| message.split_once(lead))?.1;
+    let word = after.split_whitespace().next()?.trim_end_matches(['.', ',', ';']);
     match word.parse::<f64>() {
         Ok(number) => {
             let unit = after.split_whitespace().nth(1).unwrap_or("");
@@ -139,24 +117,17 @@ fn http_date_unix_s(text: &str) -> Option<i64> {
     let mut parts = date.split(' ');
     let day: i64 = parts.next()?.parse().ok()?;
     let month = parts.next()?;
-    let months = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let month = months.iter().position(|name| *name == month)? as i64 + 1;
     let year: i64 = parts.next()?.parse().ok()?;
     let mut clock = parts.next()?.split(':').map(str::parse::<i64>);
-    let (hour, minute, second) = (
-        clock.next()?.ok()?,
-        clock.next()?.ok()?,
-        clock.next()?.ok()?,
-    );
+    let (hour, minute, second) = (clock.next()?.ok()?, clock.next()?.ok()?, clock.next()?.ok()?);
     (parts.next() == Some("GMT")).then_some(())?;
     // Days by the civil calendar: years that begin in March put the leap day last.
     let year = if month <= 2 { year - 1 } else { year };
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let days =
-        365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year
-            - 719_468;
+    let days = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year
+        - 719_468;
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)
 }
 
@@ -167,24 +138,15 @@ mod tests {
     #[test]
     fn dates_are_read() {
         assert_eq!(http_date_unix_s("Thu, 01 Jan 1970 00:00:00 GMT"), Some(0));
-        assert_eq!(
-            http_date_unix_s("Thu, 29 Feb 2024 12:00:00 GMT"),
-            Some(1_709_208_000)
-        );
+        assert_eq!(http_date_unix_s("Thu, 29 Feb 2024 12:00:00 GMT"), Some(1_709_208_000));
         assert_eq!(http_date_unix_s("soon"), None);
     }
 
     #[test]
     fn delays_are_found_in_sentences() {
         assert_eq!(delay_in_text_ms("Please try again in 2s."), Some(2_000));
-        assert_eq!(
-            delay_in_text_ms("Please try again in 1m2.5s. Thanks"),
-            Some(62_500)
-        );
-        assert_eq!(
-            delay_in_text_ms("Please retry after 7 seconds."),
-            Some(7_000)
-        );
+        assert_eq!(delay_in_text_ms("Please try again in 1m2.5s. Thanks"), Some(62_500));
+        assert_eq!(delay_in_text_ms("Please retry after 7 seconds."), Some(7_000));
         assert_eq!(delay_in_text_ms("Please retry after a while"), None);
     }
 }

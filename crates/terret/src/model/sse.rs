@@ -167,10 +167,7 @@ impl Building {
             b"error" => {
                 let value = String::from_utf8_lossy(value);
                 if is_json_object(value.trim()) {
-                    return Ok(on_event(Event {
-                        name: "error",
-                        data: value.trim(),
-                    }));
+                    return Ok(on_event(Event { name: "error", data: value.trim() }));
                 }
             }
             // Comments (an empty name), `id`, `retry` and unknown fields say nothing to us.
@@ -184,10 +181,7 @@ impl Building {
         let flow = if data.is_empty() {
             Flow::Continue(())
         } else {
-            on_event(Event {
-                name: self.name.trim(),
-                data,
-            })
+            on_event(Event { name: self.name.trim(), data })
         };
         self.name.clear();
         self.data.clear();
@@ -269,50 +263,32 @@ mod tests {
     }
 
     fn events(list: &[(&str, &str)]) -> Got {
-        list.iter()
-            .map(|(name, data)| ((*name).to_owned(), (*data).to_owned()))
-            .collect()
+        list.iter().map(|(name, data)| ((*name).to_owned(), (*data).to_owned())).collect()
     }
 
     #[test]
     fn line_ends_are_lf_cr_and_crlf() {
         for end in ["\n", "\r", "\r\n"] {
             let body = format!("event: a{end}data: 1{end}{end}data: 2{end}{end}").into_bytes();
-            assert_eq!(
-                read_all_ways(&body),
-                events(&[("a", "1"), ("", "2")]),
-                "{end:?}"
-            );
+            assert_eq!(read_all_ways(&body), events(&[("a", "1"), ("", "2")]), "{end:?}");
         }
     }
 
     #[test]
     fn a_byte_order_mark_is_skipped_once_at_the_start() {
-        assert_eq!(
-            read_all_ways(b"\xEF\xBB\xBFdata: 1\n\ndata: 2\n\n"),
-            events(&[("", "1"), ("", "2")])
-        );
+        assert_eq!(read_all_ways(b"\xEF\xBB\xBFdata: 1\n\ndata: 2\n\n"), events(&[("", "1"), ("", "2")]));
         assert_eq!(read_all_ways(b"\n\xEF\xBB\xBFdata: 1\n\n"), events(&[]));
     }
 
     #[test]
     fn an_event_without_data_is_none_and_loses_its_name() {
-        assert_eq!(
-            read_all_ways(b"event: a\n\ndata: 1\n\n"),
-            events(&[("", "1")])
-        );
-        assert_eq!(
-            read_all_ways(b"data\n\ndata:  \n\nid: 1\n\nretry: 2\n\n: x\n\n"),
-            events(&[])
-        );
+        assert_eq!(read_all_ways(b"event: a\n\ndata: 1\n\n"), events(&[("", "1")]));
+        assert_eq!(read_all_ways(b"data\n\ndata:  \n\nid: 1\n\nretry: 2\n\n: x\n\n"), events(&[]));
     }
 
     #[test]
     fn one_space_is_stripped_lines_are_joined_and_the_whole_is_trimmed() {
-        assert_eq!(
-            read_all_ways(b"data:a\ndata:  b \ndata: c \n\n"),
-            events(&[("", "a\n b \nc")])
-        );
+        assert_eq!(read_all_ways(b"data:a\ndata:  b \ndata: c \n\n"), events(&[("", "a\n b \nc")]));
     }
 
     #[test]
@@ -326,24 +302,15 @@ mod tests {
     #[test]
     fn a_tail_counts_only_if_it_is_visibly_whole() {
         assert_eq!(read_all_ways(b"data: [DONE]"), events(&[("", "[DONE]")]));
-        assert_eq!(
-            read_all_ways(b"data: {\"a\":1}\n"),
-            events(&[("", "{\"a\":1}")])
-        );
+        assert_eq!(read_all_ways(b"data: {\"a\":1}\n"), events(&[("", "{\"a\":1}")]));
         assert_eq!(read_all_ways(b"data: {\"a\":1"), events(&[]));
         assert_eq!(read_all_ways(b"data: 1"), events(&[]));
-        assert_eq!(
-            read_all_ways(b"data: {\"a\":1}\nda"),
-            events(&[("", "{\"a\":1}")])
-        );
+        assert_eq!(read_all_ways(b"data: {\"a\":1}\nda"), events(&[("", "{\"a\":1}")]));
     }
 
     #[test]
     fn an_error_field_with_an_object_is_an_error_event() {
-        assert_eq!(
-            read_all_ways(b"error: {\"code\":1}\n\n"),
-            events(&[("error", "{\"code\":1}")])
-        );
+        assert_eq!(read_all_ways(b"error: {\"code\":1}\n\n"), events(&[("error", "{\"code\":1}")]));
         assert_eq!(read_all_ways(b"error: boo\n\n"), events(&[]));
     }
 

@@ -82,10 +82,7 @@ impl Done {
     pub fn error(name: &str, code: &str, text: impl Into<String>) -> Self {
         Done {
             outcome: Outcome::Error,
-            error: Some(ToolError {
-                name: name.to_owned(),
-                code: code.to_owned(),
-            }),
+            error: Some(ToolError { name: name.to_owned(), code: code.to_owned() }),
             ..Done::ok(text)
         }
     }
@@ -97,10 +94,7 @@ impl Done {
 
     /// The same with a structured part for programs.
     pub fn with_data(self, data: Raw) -> Self {
-        Done {
-            data: Some(data),
-            ..self
-        }
+        Done { data: Some(data), ..self }
     }
 }
 

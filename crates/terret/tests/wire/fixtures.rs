@@ -35,14 +35,9 @@ fn fixtures() -> Vec<Fixture> {
             }
             let stem = body.file_stem().unwrap().to_str().unwrap();
             let name = format!("{}/{stem}", provider.file_name().unwrap().to_str().unwrap());
-            let expected =
-                std::fs::read(body.with_file_name(format!("{stem}.expected.json"))).unwrap();
+            let expected = std::fs::read(body.with_file_name(format!("{stem}.expected.json"))).unwrap();
             let expected = serde_json::from_slice(&expected).unwrap();
-            all.push(Fixture {
-                name,
-                body: std::fs::read(&body).unwrap(),
-                expected,
-            });
+            all.push(Fixture { name, body: std::fs::read(&body).unwrap(), expected });
         }
     }
     all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -53,10 +48,7 @@ fn fixtures() -> Vec<Fixture> {
 fn play(fixture: &Fixture, pieces: &[&[u8]]) -> (Vec<Chunk>, Option<Failure>) {
     let status = fixture.expected["http"]["status"].as_u64().unwrap() as u16;
     if status != 200 {
-        return (
-            Vec::new(),
-            Some(http_failure(fixture, status, &pieces.concat())),
-        );
+        return (Vec::new(), Some(http_failure(fixture, status, &pieces.concat())));
     }
     let mut chunks = Vec::new();
     let mut response = Response::new(None);
@@ -89,10 +81,7 @@ fn picture(chunks: &[Chunk], failure: Option<&Failure>) -> Value {
     let mut put = |key: &str, value: Value| picture.insert(key.to_owned(), value);
     if let Some(failure) = failure {
         put("outcome", json!("error"));
-        put(
-            "error",
-            json!({"code": failure.code, "retryable": retryable(&failure.code)}),
-        );
+        put("error", json!({"code": failure.code, "retryable": retryable(&failure.code)}));
         let partial = fold.partial();
         if !partial.is_empty() {
             put("partial", partial.iter().map(block).collect());
@@ -138,10 +127,7 @@ fn usage(usage: &Usage) -> Value {
         ("cacheWriteTokens", usage.cache_write_tokens),
         ("reasoningTokens", usage.reasoning_tokens),
     ];
-    counts
-        .into_iter()
-        .filter_map(|(name, count)| Some((name.to_owned(), json!(count?))))
-        .collect()
+    counts.into_iter().filter_map(|(name, count)| Some((name.to_owned(), json!(count?)))).collect()
 }
 
 fn cut_at<'a>(body: &'a [u8], places: &[usize]) -> Vec<&'a [u8]> {
@@ -164,10 +150,7 @@ fn every_body_means_what_is_written_beside_it() {
         let got = picture(&chunks, failure.as_ref());
         let expected = &fixture.expected["expect"];
         if got != *expected {
-            wrong.push(format!(
-                "{}\n  expected {expected}\n  got      {got}",
-                fixture.name
-            ));
+            wrong.push(format!("{}\n  expected {expected}\n  got      {got}", fixture.name));
         }
     }
     assert!(
@@ -198,11 +181,7 @@ fn no_cut_changes_a_body() {
             );
         }
         let name = &fixture.name;
-        assert_eq!(
-            play(&fixture, &cut_at(&fixture.body, &places)),
-            whole,
-            "{name} cut at every place"
-        );
+        assert_eq!(play(&fixture, &cut_at(&fixture.body, &places)), whole, "{name} cut at every place");
         let bytes: Vec<&[u8]> = fixture.body.chunks(1).collect();
         assert_eq!(play(&fixture, &bytes), whole, "{name} byte by byte");
     }
@@ -210,14 +189,11 @@ fn no_cut_changes_a_body() {
 
 #[test]
 fn every_delta_on_the_wire_is_one_delta_chunk() {
-    let delta = |text: &str| {
-        format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n")
-    };
+    let delta =
+        |text: &str| format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n");
     let body: String = ["a", "", "b", "c"].map(delta).concat();
     let mut chunks = Vec::new();
-    Response::new(None)
-        .push(body.as_bytes(), &mut chunks)
-        .unwrap();
+    Response::new(None).push(body.as_bytes(), &mut chunks).unwrap();
     let texts: Vec<&str> = chunks
         .iter()
         .filter_map(|chunk| match chunk {

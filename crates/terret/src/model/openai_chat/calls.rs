@@ -37,9 +37,7 @@ impl Calls {
     /// Finds the place of a delta. Its own index decides; without one its id; without either it continues the
     /// last call. Servers that use one index for all calls are known by a second id.
     pub(super) fn place(&self, index: Option<i64>, id: &str, name: &str) -> Place {
-        let fresh = Place::New {
-            index_reused: false,
-        };
+        let fresh = Place::New { index_reused: false };
         if let Some(index) = index {
             // The last one, because an index may have been used before.
             let Some(at) = self.list.iter().rposition(|call| call.index == Some(index)) else {
@@ -53,16 +51,10 @@ impl Calls {
             return Place::Known(at);
         }
         if !id.is_empty() {
-            return self
-                .list
-                .iter()
-                .rposition(|call| call.id == id)
-                .map_or(fresh, Place::Known);
+            return self.list.iter().rposition(|call| call.id == id).map_or(fresh, Place::Known);
         }
         match self.list.last() {
-            Some(call) if name.is_empty() || !call.is_complete() => {
-                Place::Known(self.list.len() - 1)
-            }
+            Some(call) if name.is_empty() || !call.is_complete() => Place::Known(self.list.len() - 1),
             Some(_) | None => fresh,
         }
     }
@@ -88,9 +80,7 @@ impl Calls {
 
     /// Whether every call's arguments are one complete JSON object.
     pub(super) fn all_complete(&self) -> bool {
-        self.list
-            .iter()
-            .all(|call| call.arguments.trim_start().starts_with('{') && call.is_complete())
+        self.list.iter().all(|call| call.arguments.trim_start().starts_with('{') && call.is_complete())
     }
 
     /// An id no call of this response has.
@@ -115,9 +105,7 @@ impl Call {
 mod tests {
     use super::{Calls, Place};
 
-    const NEW: Place = Place::New {
-        index_reused: false,
-    };
+    const NEW: Place = Place::New { index_reused: false };
 
     #[test]
     fn an_index_decides_unless_another_id_comes() {
@@ -126,15 +114,8 @@ mod tests {
         calls.open(0, Some(0), "a", "f");
         assert_eq!(calls.place(Some(0), "a", "f"), Place::Known(0));
         assert_eq!(calls.place(Some(0), "", ""), Place::Known(0));
-        assert_eq!(
-            calls.place(Some(0), "b", ""),
-            Place::Known(0),
-            "no name, arguments still open"
-        );
-        assert_eq!(
-            calls.place(Some(0), "b", "f"),
-            Place::New { index_reused: true }
-        );
+        assert_eq!(calls.place(Some(0), "b", ""), Place::Known(0), "no name, arguments still open");
+        assert_eq!(calls.place(Some(0), "b", "f"), Place::New { index_reused: true });
         calls.open(1, Some(0), "b", "f");
         assert_eq!(calls.place(Some(0), "", ""), Place::Known(1));
         assert_eq!(calls.place(Some(1), "", ""), NEW);
@@ -147,11 +128,7 @@ mod tests {
         calls.open(0, None, "a", "f");
         assert_eq!(calls.place(None, "a", ""), Place::Known(0));
         assert_eq!(calls.place(None, "b", "f"), NEW);
-        assert_eq!(
-            calls.place(None, "", "g"),
-            Place::Known(0),
-            "the call before is not complete"
-        );
+        assert_eq!(calls.place(None, "", "g"), Place::Known(0), "the call before is not complete");
         if let Some(call) = calls.get_mut(0) {
             call.push("{}");
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use terret_core::chunk::{Chunk, Failure, FinishKind, code};
+use terret_core::chunk::{Chunk, Failure, code};
 use terret_core::limits::MAX_BLOCKS;
 use terret_core::message::BlockKind;
 use terret_core::raw::Raw;
@@ -10,7 +10,7 @@ use terret_core::raw::Raw;
 use super::calls::{Calls, Place};
 use super::details::Details;
 use super::event::{CallDelta, Choice, Content, Delta, Event, Part, Text};
-use super::{surrogate, usage};
+use super::surrogate;
 use crate::model::compact::compact;
 use crate::model::failure::{self, Secret, cut};
 use crate::model::payload::ErrorWords;
@@ -29,22 +29,22 @@ pub enum End {
 #[derive(Debug, Default)]
 pub struct Decoder {
     /// Masked in failures: servers echo keys.
-    secret: Option<String>,
-    response_started: bool,
+    pub(super) secret: Option<String>,
+    pub(super) response_started: bool,
     /// Blocks opened so far.
-    blocks: u32,
+    pub(super) blocks: u32,
     /// The text-like block that is open; a switch of channel opens a new one, so that order survives.
-    channel: Option<(BlockKind, u32)>,
+    pub(super) channel: Option<(BlockKind, u32)>,
     /// Half of a surrogate pair that waits for its other half in the open channel.
-    held: Option<u16>,
-    calls: Calls,
-    details: Details,
+    pub(super) held: Option<u16>,
+    pub(super) calls: Calls,
+    pub(super) details: Details,
     /// The first reasoning block and the field it came in: where the details belong.
-    reasoning: Option<(u32, &'static str)>,
-    usage: Option<Box<str>>,
-    finish: Option<String>,
-    refused: bool,
-    index_reused: bool,
+    pub(super) reasoning: Option<(u32, &'static str)>,
+    pub(super) usage: Option<Box<str>>,
+    pub(super) finish: Option<String>,
+    pub(super) refused: bool,
+    pub(super) index_reused: bool,
 }
 
 /// `finish_reason`s that mean the server gave up, with the class of each.
@@ -58,10 +58,7 @@ const FAILED_FINISHES: [(&str, &str); 4] = [
 impl Decoder {
     /// A decoder at the start of a response.
     pub fn new(secret: Option<String>) -> Self {
-        Decoder {
-            secret,
-            ..Decoder::default()
-        }
+        Decoder { secret, ..Decoder::default() }
     }
 
     /// Takes one event in.
@@ -88,42 +85,6 @@ impl Decoder {
         }
     }
 
-    /// The stream ended cleanly, with its end marker or without. Says how the response came out.
-    pub fn end(&mut self, done: bool, out: &mut Vec<Chunk>) -> Result<(), Failure> {
-        let outcome = self.outcome(done, out);
-        if let Ok(kind) = outcome {
-            self.name_nameless_calls(kind, out);
-        }
-        self.flush(out);
-        let reason = outcome.map_err(|(class, message)| Failure::new(class, message))?;
-        out.push(Chunk::Finish {
-            reason,
-            raw: self.finish.take().unwrap_or_default(),
-        });
-        Ok(())
-    }
-
-    /// Gives out what waits for the end of the stream, however it ends: what is held back, and the usage.
-    pub fn flush(&mut self, out: &mut Vec<Chunk>) {
-        self.close_channel(out);
-        if let (false, Some((index, field))) = (self.details.is_empty(), self.reasoning) {
-            #[derive(serde::Serialize)]
-            struct Data<'a> {
-                field: &'a str,
-                reasoning_details: &'a Details,
-            }
-            let data = Raw::from_value(&Data {
-                field,
-                reasoning_details: &self.details,
-            });
-            out.extend(data.ok().map(|data| Chunk::ProviderDelta { index, data }));
-            self.details = Details::default();
-        }
-        if let Some(usage) = self.usage.take().and_then(|raw| usage::read(&raw)) {
-            out.push(Chunk::Usage { usage });
-        }
-    }
-
     fn take(
         &mut self,
         event: Event<'_>,
@@ -131,10 +92,7 @@ impl Decoder {
         lenient: bool,
         out: &mut Vec<Chunk>,
     ) -> Result<(), Failure> {
-        if let Some(usage) = event
-            .usage
-            .or_else(|| event.x_groq.and_then(|groq| groq.usage))
-        {
+        if let Some(usage) = event.usage.or_else(|| event.x_groq.and_then(|groq| groq.usage)) {
             self.usage = Some(usage.get().into());
         }
         let flat_error = event.object.is_some_and(|object| object.0 == "error");
@@ -147,8 +105,7 @@ impl Decoder {
         }
         if !self.response_started {
             let known = |text: Option<Text<'_>>| {
-                text.map(|text| text.0.into_owned())
-                    .filter(|text| !text.is_empty())
+                text.map(|text| text.0.into_owned()).filter(|text| !text.is_empty())
             };
             let (response_id, model) = (known(event.id), known(event.model));
             if response_id.is_some() || model.is_some() {
@@ -157,11 +114,7 @@ impl Decoder {
             }
         }
         // Only one choice was asked for; a server that sends more is not followed into the others.
-        let first = event
-            .choices
-            .into_iter()
-            .flatten()
-            .filter(|choice| choice.index.unwrap_or(0) == 0);
+        let first = event.choices.into_iter().flatten().filter(|choice| choice.index.unwrap_or(0) == 0);
         for choice in first {
             self.choice(choice, lenient, out)?;
         }
@@ -172,12 +125,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn choice(
-        &mut self,
-        choice: Choice<'_>,
-        lenient: bool,
-        out: &mut Vec<Chunk>,
-    ) -> Result<(), Failure> {
+    fn choice(&mut self, choice: Choice<'_>, lenient: bool, out: &mut Vec<Chunk>) -> Result<(), Failure> {
         if let Some(usage) = choice.usage {
             self.usage = Some(usage.get().into());
         }
@@ -199,12 +147,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn delta(
-        &mut self,
-        delta: Delta<'_>,
-        lenient: bool,
-        out: &mut Vec<Chunk>,
-    ) -> Result<(), Failure> {
+    fn delta(&mut self, delta: Delta<'_>, lenient: bool, out: &mut Vec<Chunk>) -> Result<(), Failure> {
         // Some servers send both spellings with the same text: one field only.
         let spelled = Text::or_empty(delta.reasoning_content);
         let (field, thought) = match spelled.is_empty() {
@@ -212,10 +155,7 @@ impl Decoder {
             false => ("reasoning_content", spelled),
         };
         self.reasoning(field, thought, lenient, out);
-        if let Some(details) = delta
-            .reasoning_details
-            .filter(|details| details.get() != "null")
-        {
+        if let Some(details) = delta.reasoning_details.filter(|details| details.get() != "null") {
             self.details.add(details.get());
             if self.reasoning.is_none() && !self.details.is_empty() {
                 self.open_reasoning("reasoning", out);
@@ -223,17 +163,10 @@ impl Decoder {
         }
         match delta.content {
             Some(Content::Text(text)) => self.text(BlockKind::Text, text, lenient, out),
-            Some(Content::Parts(parts)) => parts
-                .into_iter()
-                .for_each(|part| self.part(part, lenient, out)),
+            Some(Content::Parts(parts)) => parts.into_iter().for_each(|part| self.part(part, lenient, out)),
             None => {}
         }
-        self.text(
-            BlockKind::Refusal,
-            Text::or_empty(delta.refusal),
-            lenient,
-            out,
-        );
+        self.text(BlockKind::Refusal, Text::or_empty(delta.refusal), lenient, out);
         for call in delta.tool_calls.into_iter().flatten() {
             self.call(call, lenient, out)?;
         }
@@ -252,21 +185,10 @@ impl Decoder {
             None => {}
         }
         self.text(BlockKind::Text, Text::or_empty(part.text), lenient, out);
-        self.text(
-            BlockKind::Refusal,
-            Text::or_empty(part.refusal),
-            lenient,
-            out,
-        );
+        self.text(BlockKind::Refusal, Text::or_empty(part.refusal), lenient, out);
     }
 
-    fn reasoning(
-        &mut self,
-        field: &'static str,
-        text: Cow<'_, str>,
-        lenient: bool,
-        out: &mut Vec<Chunk>,
-    ) {
+    fn reasoning(&mut self, field: &'static str, text: Cow<'_, str>, lenient: bool, out: &mut Vec<Chunk>) {
         if text.is_empty() {
             return;
         }
@@ -281,11 +203,7 @@ impl Decoder {
         let index = self.open(BlockKind::Reasoning, out);
         self.reasoning.get_or_insert((index, field));
         let data = format!("{{\"field\":\"{field}\"}}");
-        out.extend(
-            Raw::parse(data)
-                .ok()
-                .map(|data| Chunk::ProviderDelta { index, data }),
-        );
+        out.extend(Raw::parse(data).ok().map(|data| Chunk::ProviderDelta { index, data }));
         index
     }
 
@@ -305,12 +223,7 @@ impl Decoder {
         self.close_channel(out);
         let index = self.next_block();
         self.channel = Some((kind, index));
-        out.push(Chunk::BlockStart {
-            index,
-            block_type: kind,
-            id: None,
-            name: None,
-        });
+        out.push(Chunk::BlockStart { index, block_type: kind, id: None, name: None });
         index
     }
 
@@ -319,14 +232,10 @@ impl Decoder {
         self.blocks - 1
     }
 
-    fn close_channel(&mut self, out: &mut Vec<Chunk>) {
+    pub(super) fn close_channel(&mut self, out: &mut Vec<Chunk>) {
         let held = self.held.take();
         if let (Some((kind, index)), Some(_)) = (self.channel.take(), held) {
-            out.push(text_delta(
-                kind,
-                index,
-                char::REPLACEMENT_CHARACTER.to_string(),
-            ));
+            out.push(text_delta(kind, index, char::REPLACEMENT_CHARACTER.to_string()));
         }
     }
 
@@ -348,20 +257,14 @@ impl Decoder {
         }
     }
 
-    fn call(
-        &mut self,
-        delta: CallDelta<'_>,
-        lenient: bool,
-        out: &mut Vec<Chunk>,
-    ) -> Result<(), Failure> {
+    fn call(&mut self, delta: CallDelta<'_>, lenient: bool, out: &mut Vec<Chunk>) -> Result<(), Failure> {
         let id = Text::or_empty(delta.id);
         let (name, arguments) = match delta.function {
             Some(function) => (Text::or_empty(function.name), function.arguments),
             None => (Cow::Borrowed(""), None),
         };
         let arguments = self.arguments(arguments.map_or("null", |raw| raw.get()), lenient)?;
-        if id.is_empty() && name.is_empty() && arguments.is_empty() && delta.extra_content.is_none()
-        {
+        if id.is_empty() && name.is_empty() && arguments.is_empty() && delta.extra_content.is_none() {
             return Ok(());
         }
         let at = match self.calls.place(delta.index, &id, &name) {
@@ -396,19 +299,10 @@ impl Decoder {
         let index = call.block;
         if let Some(extra) = delta.extra_content {
             let data = format!("{{\"extra_content\":{}}}", extra.get());
-            out.extend(
-                Raw::parse(data)
-                    .ok()
-                    .map(|data| Chunk::ProviderDelta { index, data }),
-            );
+            out.extend(Raw::parse(data).ok().map(|data| Chunk::ProviderDelta { index, data }));
         }
         if !arguments.is_empty() || id.is_some() || name.is_some() {
-            out.push(Chunk::ToolCallDelta {
-                index,
-                arguments_delta: arguments.into_owned(),
-                id,
-                name,
-            });
+            out.push(Chunk::ToolCallDelta { index, arguments_delta: arguments.into_owned(), id, name });
         }
         Ok(())
     }
@@ -421,123 +315,15 @@ impl Decoder {
         if !raw.starts_with('"') {
             return Ok(compact(raw));
         }
-        let text =
-            serde_json::from_str::<Text<'a>>(raw).map_err(|error| self.malformed(&error, raw))?;
-        Ok(if lenient {
-            surrogate::join_alone(text.0)
-        } else {
-            text.0
-        })
-    }
-
-    fn outcome(
-        &mut self,
-        done: bool,
-        out: &mut Vec<Chunk>,
-    ) -> Result<FinishKind, (&'static str, &'static str)> {
-        let closed = (
-            code::STREAM_CLOSED,
-            "the stream ended before the answer was finished",
-        );
-        let kind = match self.finish.as_deref() {
-            None if !done => return Err(closed),
-            None => {
-                if !self.calls.all_complete() {
-                    return Err(closed);
-                }
-                out.push(warning(
-                    "missing-finish-reason",
-                    "the stream ended without a finish reason",
-                ));
-                if self.calls.is_empty() {
-                    FinishKind::Stop
-                } else {
-                    FinishKind::ToolCalls
-                }
-            }
-            Some(word) => self.kind(word, out),
-        };
-        if self.finish.is_some() && !done {
-            out.push(warning(
-                "missing-done",
-                "the stream ended without its end marker",
-            ));
-        }
-        let cut_short = matches!(kind, FinishKind::MaxTokens | FinishKind::ContextWindow);
-        if cut_short && !self.calls.is_empty() {
-            out.push(warning(
-                "dropped-truncated-tool-calls",
-                "the answer was cut: its calls must not run",
-            ));
-        }
-        if kind == FinishKind::Stop && self.blocks == 0 {
-            return Err((code::EMPTY_RESPONSE, "the answer is empty"));
-        }
-        Ok(kind)
-    }
-
-    fn kind(&self, word: &str, out: &mut Vec<Chunk>) -> FinishKind {
-        match word {
-            "stop" | "eos" | "end" if self.refused => FinishKind::Refusal,
-            "stop" | "eos" | "end" if !self.calls.is_empty() => {
-                out.push(warning(
-                    "finish-stop-with-tool-calls",
-                    "the answer stops with calls in it",
-                ));
-                FinishKind::ToolCalls
-            }
-            "stop" | "eos" | "end" => FinishKind::Stop,
-            "tool_calls" | "function_call" if self.calls.is_empty() => {
-                out.push(warning(
-                    "finish-tool-calls-without-call",
-                    "the answer promises calls and has none",
-                ));
-                FinishKind::Stop
-            }
-            "tool_calls" | "function_call" => FinishKind::ToolCalls,
-            "length" | "model_length" => FinishKind::MaxTokens,
-            "model_context_window_exceeded" => FinishKind::ContextWindow,
-            "content_filter" | "sensitive" => FinishKind::ContentFilter,
-            _ => FinishKind::Other,
-        }
-    }
-
-    /// Calls without an id get one, unless nobody will answer them.
-    fn name_nameless_calls(&mut self, kind: FinishKind, out: &mut Vec<Chunk>) {
-        if kind != FinishKind::ToolCalls {
-            return;
-        }
-        let mut warned = false;
-        for ordinal in 0.. {
-            let free = self.calls.free_id(ordinal);
-            let Some(call) = self.calls.get_mut(ordinal) else {
-                break;
-            };
-            if !call.id.is_empty() {
-                continue;
-            }
-            call.id.clone_from(&free);
-            let index = call.block;
-            out.push(Chunk::ToolCallDelta {
-                index,
-                arguments_delta: String::new(),
-                id: Some(free),
-                name: None,
-            });
-            if !std::mem::replace(&mut warned, true) {
-                out.push(warning(
-                    "synthesised-tool-call-id",
-                    "the provider gave a call no id",
-                ));
-            }
-        }
+        let text = serde_json::from_str::<Text<'a>>(raw).map_err(|error| self.malformed(&error, raw))?;
+        Ok(if lenient { surrogate::join_alone(text.0) } else { text.0 })
     }
 
     fn error(&self, data: &str) -> Failure {
         let value: Option<serde_json::Value> = serde_json::from_str(data).ok();
-        let words = value.as_ref().and_then(|value| {
-            ErrorWords::from_envelope(value).or_else(|| ErrorWords::from_bare(value))
-        });
+        let words = value
+            .as_ref()
+            .and_then(|value| ErrorWords::from_envelope(value).or_else(|| ErrorWords::from_bare(value)));
         let words = words.unwrap_or_else(|| ErrorWords::sentence(cut(data, 200)));
         failure::from_words(&words, data, Secret(self.secret.as_deref()))
     }
@@ -553,21 +339,14 @@ impl Decoder {
 
 fn text_delta(kind: BlockKind, index: u32, text: String) -> Chunk {
     match kind {
-        BlockKind::Reasoning => Chunk::ReasoningDelta {
-            index,
-            text,
-            channel: None,
-        },
+        BlockKind::Reasoning => Chunk::ReasoningDelta { index, text, channel: None },
         BlockKind::Refusal => Chunk::RefusalDelta { index, text },
         _ => Chunk::TextDelta { index, text },
     }
 }
 
-fn warning(code: &str, detail: &str) -> Chunk {
-    Chunk::Warning {
-        code: code.to_owned(),
-        detail: detail.to_owned(),
-    }
+pub(super) fn warning(code: &str, detail: &str) -> Chunk {
+    Chunk::Warning { code: code.to_owned(), detail: detail.to_owned() }
 }
 
 /// Sets a field that is still empty; says what it set.

@@ -45,10 +45,7 @@ enum Field {
 
 impl Detail {
     fn get(&self, name: &str) -> Option<&Field> {
-        self.0
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, field)| field)
+        self.0.iter().find(|(key, _)| key == name).map(|(_, field)| field)
     }
 
     fn raw(&self, name: &str) -> &str {
@@ -67,11 +64,7 @@ impl Detail {
 
     fn merge(&mut self, other: Detail) {
         for (key, value) in other.0 {
-            let known = self
-                .0
-                .iter_mut()
-                .find(|(name, _)| *name == key)
-                .map(|(_, field)| field);
+            let known = self.0.iter_mut().find(|(name, _)| *name == key).map(|(_, field)| field);
             match (known, value) {
                 (Some(Field::Text(text)), Field::Text(more)) => text.push_str(&more),
                 (Some(known), value) => *known = value,
@@ -92,8 +85,7 @@ impl<'de> Deserialize<'de> for Detail {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Detail, A::Error> {
                 let mut fields = Vec::new();
                 while let Some((key, raw)) = map.next_entry::<String, Box<RawValue>>()? {
-                    let grows =
-                        matches!(key.as_str(), "text" | "summary") && raw.get().starts_with('"');
+                    let grows = matches!(key.as_str(), "text" | "summary") && raw.get().starts_with('"');
                     let field = if grows {
                         Field::Text(serde_json::from_str(raw.get()).map_err(de::Error::custom)?)
                     } else {

@@ -3,6 +3,7 @@
 mod calls;
 mod decode;
 mod details;
+mod ending;
 mod event;
 mod response;
 mod surrogate;

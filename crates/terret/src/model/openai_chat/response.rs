@@ -68,10 +68,7 @@ impl Response {
         let (reader, decoder) = (&mut self.reader, &mut self.decoder);
         match reader.finish(|event| decoder.event(event, out)) {
             Ok(flow) => self.after(flow, true, out).map(|_| ()),
-            Err(error) => Err(self.broken(
-                Failure::new(code::MALFORMED_RESPONSE, error.to_string()),
-                out,
-            )),
+            Err(error) => Err(self.broken(Failure::new(code::MALFORMED_RESPONSE, error.to_string()), out)),
         }
     }
 
@@ -85,23 +82,13 @@ impl Response {
         let (reader, decoder) = (&mut self.reader, &mut self.decoder);
         match reader.push(bytes, |event| decoder.event(event, out)) {
             Ok(flow) => self.after(flow, false, out),
-            Err(error) => Err(self.broken(
-                Failure::new(code::MALFORMED_RESPONSE, error.to_string()),
-                out,
-            )),
+            Err(error) => Err(self.broken(Failure::new(code::MALFORMED_RESPONSE, error.to_string()), out)),
         }
     }
 
-    fn after(
-        &mut self,
-        flow: Flow<End>,
-        at_end: bool,
-        out: &mut Vec<Chunk>,
-    ) -> Result<Progress, Failure> {
+    fn after(&mut self, flow: Flow<End>, at_end: bool, out: &mut Vec<Chunk>) -> Result<Progress, Failure> {
         match flow {
-            Flow::Continue(()) if at_end => {
-                self.decoder.end(false, out).map(|()| Progress::Finished)
-            }
+            Flow::Continue(()) if at_end => self.decoder.end(false, out).map(|()| Progress::Finished),
             Flow::Continue(()) => Ok(Progress::Open),
             Flow::Break(End::Done) => self.decoder.end(true, out).map(|()| Progress::Finished),
             Flow::Break(End::Failed(failure)) => Err(self.broken(failure, out)),
@@ -129,10 +116,7 @@ impl Response {
             BodyKind::Compressed => "a compressed body",
             BodyKind::Json | BodyKind::Events => "a single JSON value",
         };
-        let message = format!(
-            "the server answered with {what} instead of a stream: {}",
-            cut(text, 200)
-        );
+        let message = format!("the server answered with {what} instead of a stream: {}", cut(text, 200));
         let failure = Failure::new(code::MALFORMED_RESPONSE, message);
         failure::with_raw(failure, text, secret)
     }

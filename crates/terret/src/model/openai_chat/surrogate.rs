@@ -24,8 +24,7 @@ pub(super) fn stand_in(json: &str) -> Option<String> {
             rest = &tail[len..];
             continue;
         };
-        let paired =
-            unit < 0xDC00 && escape(&tail[6..]).is_some_and(|low| (0xDC00..0xE000).contains(&low));
+        let paired = unit < 0xDC00 && escape(&tail[6..]).is_some_and(|low| (0xDC00..0xE000).contains(&low));
         if paired {
             fixed.push_str(&tail[..12]);
             rest = &tail[12..];
@@ -50,15 +49,12 @@ fn escape(text: &str) -> Option<u16> {
 pub(super) fn join(held: &mut Option<u16>, text: &str) -> String {
     let mut joined = String::with_capacity(text.len());
     for c in text.chars() {
-        let unit = u32::from(c)
-            .checked_sub(STAND_IN)
-            .filter(|offset| *offset < 0x800);
+        let unit = u32::from(c).checked_sub(STAND_IN).filter(|offset| *offset < 0x800);
         let unit = unit.map(|offset| 0xD800 + offset as u16);
         match (held.take(), unit) {
             (Some(high), Some(low)) if low >= 0xDC00 => {
                 joined.extend(
-                    char::decode_utf16([high, low])
-                        .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)),
+                    char::decode_utf16([high, low]).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)),
                 );
                 continue;
             }
@@ -111,10 +107,6 @@ mod tests {
     fn a_half_that_stays_alone_is_replaced() {
         assert_eq!(texts(&["A\\ud83d", "B"]), ["A", "\u{FFFD}B"]);
         assert_eq!(texts(&["\\ude00\\ud83dx"]), ["\u{FFFD}\u{FFFD}x"]);
-        assert_eq!(
-            texts(&["\\\\ud83d"]),
-            ["\\ud83d"],
-            "an escaped backslash is no escape of a unit"
-        );
+        assert_eq!(texts(&["\\\\ud83d"]), ["\\ud83d"], "an escaped backslash is no escape of a unit");
     }
 }

@@ -19,20 +19,14 @@ pub(super) fn read(raw: &str) -> Option<Usage> {
     // xAI leaves reasoning out of `completion_tokens`; the total gives it away.
     let apart = thought > 0
         && count(&value, &["total_tokens"])
-            == prompt
-                .checked_add(completion)
-                .and_then(|sum| sum.checked_add(thought));
+            == prompt.checked_add(completion).and_then(|sum| sum.checked_add(thought));
     Some(Usage {
         input_tokens: prompt
             .saturating_sub(cache_read.unwrap_or(0))
             .saturating_sub(cache_write.unwrap_or(0)),
         cache_read_tokens: cache_read,
         cache_write_tokens: cache_write,
-        output_tokens: if apart {
-            completion.saturating_add(thought)
-        } else {
-            completion
-        },
+        output_tokens: if apart { completion.saturating_add(thought) } else { completion },
         reasoning_tokens: reasoning,
         raw: Raw::parse(raw).ok(),
     })
@@ -40,9 +34,7 @@ pub(super) fn read(raw: &str) -> Option<Usage> {
 
 fn count(value: &Value, path: &[&str]) -> Option<u64> {
     let found = path.iter().try_fold(value, |value, key| value.get(key))?;
-    found
-        .as_u64()
-        .or_else(|| found.as_f64().filter(|n| *n >= 0.0).map(|n| n as u64))
+    found.as_u64().or_else(|| found.as_f64().filter(|n| *n >= 0.0).map(|n| n as u64))
 }
 
 #[cfg(test)]
@@ -62,16 +54,8 @@ mod tests {
 
     #[test]
     fn odd_numbers_do_no_harm() {
-        let usage =
-            read(r#"{"prompt_tokens":3.0,"completion_tokens":null,"cached_tokens":9}"#).unwrap();
-        assert_eq!(
-            (
-                usage.input_tokens,
-                usage.cache_read_tokens,
-                usage.output_tokens
-            ),
-            (0, Some(9), 0)
-        );
+        let usage = read(r#"{"prompt_tokens":3.0,"completion_tokens":null,"cached_tokens":9}"#).unwrap();
+        assert_eq!((usage.input_tokens, usage.cache_read_tokens, usage.output_tokens), (0, Some(9), 0));
         assert_eq!(read("null"), None);
         assert_eq!(read("[]"), None);
     }
