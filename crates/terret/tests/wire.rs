@@ -6,3 +6,5 @@
 mod errors;
 #[path = "wire/fixtures.rs"]
 mod fixtures;
+#[path = "wire/requests.rs"]
+mod requests;

@@ -88,3 +88,10 @@ pub trait Body: Send {
     /// The whole body as of now.
     fn bytes(&mut self) -> Bytes;
 }
+
+/// The codec of this name. A stored session can be verified as long as the codec it names is here.
+pub fn codec(name: &str) -> Option<&'static dyn Codec> {
+    CODECS.iter().copied().find(|codec| codec.name() == name)
+}
+
+static CODECS: [&'static dyn Codec; 1] = [&openai_chat::codec::OpenAiChat];

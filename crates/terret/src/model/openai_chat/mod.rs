@@ -1,10 +1,14 @@
 //! OpenAI's chat completions and the many servers that speak it.
 
 mod calls;
+pub mod codec;
 mod decode;
 mod details;
+pub mod dialect;
 mod ending;
 mod event;
+mod history;
+mod json;
 mod response;
 mod surrogate;
 mod usage;
