@@ -8,3 +8,5 @@ mod errors;
 mod fixtures;
 #[path = "wire/requests.rs"]
 mod requests;
+#[path = "wire/server.rs"]
+mod server;

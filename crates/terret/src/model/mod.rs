@@ -5,8 +5,11 @@
 
 pub mod compact;
 pub mod failure;
+pub mod http;
+pub mod models;
 pub mod openai_chat;
 pub mod payload;
+pub mod provider;
 pub mod retry_hint;
 pub mod sse;
 

@@ -1,5 +1,6 @@
 //! OpenAI's chat completions and the many servers that speak it.
 
+pub mod adapter;
 mod calls;
 pub mod codec;
 mod decode;
@@ -10,6 +11,7 @@ mod event;
 mod history;
 mod json;
 mod response;
+mod stream;
 mod surrogate;
 mod usage;
 
