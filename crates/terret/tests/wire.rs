@@ -8,5 +8,7 @@ mod errors;
 mod fixtures;
 #[path = "wire/requests.rs"]
 mod requests;
+#[path = "wire/script.rs"]
+mod script;
 #[path = "wire/server.rs"]
 mod server;

@@ -11,6 +11,7 @@ pub mod openai_chat;
 pub mod payload;
 pub mod provider;
 pub mod retry_hint;
+pub mod script;
 pub mod sse;
 
 use std::collections::BTreeMap;
@@ -97,4 +98,4 @@ pub fn codec(name: &str) -> Option<&'static dyn Codec> {
     CODECS.iter().copied().find(|codec| codec.name() == name)
 }
 
-static CODECS: [&'static dyn Codec; 1] = [&openai_chat::codec::OpenAiChat];
+static CODECS: [&'static dyn Codec; 2] = [&openai_chat::codec::OpenAiChat, &script::codec::ScriptCodec];

@@ -9,6 +9,7 @@ use super::Adapter;
 use super::http::Http;
 use super::openai_chat::adapter::ChatAdapter;
 use super::openai_chat::dialect::Dialect;
+use super::script::ScriptAdapter;
 
 /// A provider as configuration describes it. Over a built-in of the same name, what is given here wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +104,9 @@ pub fn adapter(
     env: &dyn Fn(&str) -> Option<String>,
     own: Own,
 ) -> Result<Box<dyn Adapter>, Failure> {
+    if name == "script" && settings.is_none() {
+        return Ok(Box::new(ScriptAdapter::new()));
+    }
     let built_in = BUILT_IN.iter().find(|provider| provider.name == name);
     let none = ProviderSettings::default();
     let settings = match (settings, built_in) {
@@ -147,8 +151,10 @@ pub fn adapter(
 
 fn unknown(name: &str) -> Failure {
     let known: Vec<&str> = BUILT_IN.iter().map(|provider| provider.name).collect();
-    let message =
-        format!("no provider `{name}`: known are {}; others come from configuration", known.join(", "));
+    let message = format!(
+        "no provider `{name}`: known are {}, script; others come from configuration",
+        known.join(", ")
+    );
     Failure::new(code::NO_ADAPTER, message)
 }
 
