@@ -8,6 +8,8 @@ mod errors;
 mod fixtures;
 #[path = "wire/requests.rs"]
 mod requests;
+#[path = "wire/rules.rs"]
+mod rules;
 #[path = "wire/script.rs"]
 mod script;
 #[path = "wire/server.rs"]

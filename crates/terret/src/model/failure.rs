@@ -107,9 +107,8 @@ pub fn classify(status: Option<u16>, words: &ErrorWords) -> &'static str {
         code::RATE_LIMIT
     } else if matches!(status, 408 | 504 | 524) || named(TIMEOUT_NAMES) {
         code::TIMEOUT
-    } else if matches!(status, 409 | 425) || named(SERVER_NAMES) || says(SERVER_WORDS) {
-        code::SERVER
-    } else if status >= 500 && status != 501 {
+    } else if matches!(status, 409 | 425 | 500 | 502..) || named(SERVER_NAMES) || says(SERVER_WORDS) {
+        // 501 is a server that will never do what is asked.
         code::SERVER
     } else if status >= 400 || named(INVALID_NAMES) {
         code::INVALID_REQUEST
