@@ -10,9 +10,6 @@ use clap::{Parser, Subcommand, ValueEnum};
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) verb: Option<Verb>,
-    /// Run this prompt: the same as `terret run PROMPT`.
-    #[arg(short, long = "prompt", value_name = "PROMPT")]
-    pub(crate) prompt: Option<String>,
     #[command(flatten)]
     pub(crate) run: Run,
 }
@@ -21,7 +18,7 @@ pub(crate) struct Args {
 pub(crate) enum Verb {
     /// One drain of work, then exit.
     #[command(visible_alias = "exec")]
-    Run(Run),
+    Run(RunVerb),
     /// List sessions; look at one; move one to the trash.
     Sessions(Sessions),
     /// Print a session's events.
@@ -40,10 +37,26 @@ pub(crate) enum Verb {
 ///
 /// The `shell` tool is not confined by the kernel yet: `workspace-write` keeps the file tools inside the
 /// working directory, but a shell command can do whatever you can. Use `read-only` where that is too much.
+#[derive(clap::Args, Debug)]
+pub(crate) struct RunVerb {
+    /// What to do; `-` reads it from stdin. Piped text follows it as a block.
+    #[arg(value_name = "PROMPT", conflicts_with = "prompt")]
+    words: Option<String>,
+    #[command(flatten)]
+    run: Run,
+}
+
+impl RunVerb {
+    /// The flags, with the prompt wherever it was given.
+    pub(crate) fn into_run(self) -> Run {
+        Run { prompt: self.words.or(self.run.prompt), ..self.run }
+    }
+}
+
 #[derive(clap::Args, Debug, Default)]
 pub(crate) struct Run {
-    /// What to do; `-` reads it from stdin. Piped text follows it as a block.
-    #[arg(value_name = "PROMPT")]
+    /// What to do, as a flag.
+    #[arg(short, long, value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
     /// Model to ask: `PROVIDER/MODEL`, `script:demo` or `script:FILE`.
     #[arg(short, long, value_name = "PROVIDER/MODEL")]

@@ -15,13 +15,10 @@ use problem::Problem;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let outcome = match (args.verb, args.prompt) {
-        (Some(verb), None) => dispatch(verb),
-        (None, Some(prompt)) => verb::run::run(args::Run { prompt: Some(prompt), ..args.run }),
-        (Some(_), Some(_)) => Err(Problem::usage("`-p` takes no verb beside it").hint("terret run \"…\"")),
-        (None, None) => {
-            Err(Problem::usage("terret has no interactive mode yet").hint("terret run \"what to do\""))
-        }
+    let outcome = match args.verb {
+        Some(verb) => dispatch(verb),
+        None if args.run.prompt.is_some() => verb::run::run(args.run),
+        None => Err(Problem::usage("terret has no interactive mode yet").hint("terret run \"what to do\"")),
     };
     match outcome {
         Ok(code) => ExitCode::from(code),
@@ -34,7 +31,7 @@ fn main() -> ExitCode {
 
 fn dispatch(verb: Verb) -> Result<u8, Problem> {
     match verb {
-        Verb::Run(run) => verb::run::run(run),
+        Verb::Run(run) => verb::run::run(run.into_run()),
         Verb::Sessions(sessions) => verb::sessions::sessions(&sessions),
         Verb::Log(log) => verb::log::log(&log),
         Verb::Show(show) => verb::show::show(&show),

@@ -22,4 +22,4 @@ mod world;
 
 pub use agent::Agent;
 pub use error::Error;
-pub use world::Models;
+pub use model::Models;

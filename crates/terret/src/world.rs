@@ -26,7 +26,7 @@ use crate::clock::Clock;
 use crate::hook::{Executed, FailedAttempt, PreStep, Recovery, RequestPoint, Seams, Verdict};
 use crate::limits::TOOL_GRACE_MS;
 use crate::mail::Handle;
-use crate::model::{Adapter, Prepared};
+use crate::model::{Adapter, Models, Prepared};
 use crate::request::{ChunkStream, Outgoing, Proposal};
 use crate::store::Durable;
 use crate::tool::Tool;
@@ -44,12 +44,6 @@ pub(crate) struct World {
     pub(crate) models: Arc<dyn Models>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) idle_timeout: Duration,
-}
-
-/// Finds the adapter of a provider.
-pub trait Models: Send + Sync {
-    /// The adapter, or why there is none.
-    fn adapter(&self, provider: &str) -> Result<Arc<dyn Adapter>, Failure>;
 }
 
 /// The frozen prompt of a step: a retry does not assemble it again.

@@ -16,9 +16,10 @@ use crate::driver::{Base, Driver, Folds};
 use crate::error::Error;
 use crate::hook::{Plugin, Seams};
 use crate::limits::{IDLE_TIMEOUT_MS, MAX_MAIL};
+use crate::model::Models;
 use crate::store::{BY, MemoryStore, Opened, Store};
 use crate::tool::{Permissions, Tool};
-use crate::world::{Models, World};
+use crate::world::World;
 
 /// Gathers what an agent needs.
 pub struct Builder {

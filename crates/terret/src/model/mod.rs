@@ -4,6 +4,17 @@
 //! and the messages, so that a body can be rebuilt from the log alone.
 
 mod body;
+pub mod compact;
+pub mod failure;
+pub mod http;
+pub mod models;
+pub mod openai_chat;
+pub mod payload;
+pub mod provider;
+mod providers;
+pub mod retry_hint;
+pub mod script;
+pub mod sse;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +25,8 @@ use terret_core::message::Message;
 use terret_core::raw::Raw;
 
 pub use body::{BodyCache, Built};
+pub use provider::{BUILT_IN, ProviderSettings};
+pub use providers::{Models, Providers};
 
 pub use crate::request::{ChunkStream, Outgoing, Proposal};
 
@@ -60,7 +73,9 @@ pub trait Body: Send {
     fn bytes(&mut self) -> Bytes;
 }
 
-/// The codec of this name and version.
-pub fn codec(_name: &str) -> Option<&'static dyn Codec> {
-    None
+/// The codec of this name. A stored session can be verified as long as the codec it names is here.
+pub fn codec(name: &str) -> Option<&'static dyn Codec> {
+    CODECS.iter().copied().find(|codec| codec.name() == name)
 }
+
+static CODECS: [&'static dyn Codec; 2] = [&openai_chat::codec::OpenAiChat, &script::codec::ScriptCodec];

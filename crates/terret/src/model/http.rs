@@ -1,0 +1,204 @@
+//! The HTTP client under the adapters: one connection kept alive, nothing retried, nothing installed for the
+//! whole process.
+
+use std::error::Error;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+};
+use reqwest::{Client, Response, Url};
+use terret_core::chunk::{Failure, code};
+
+use super::failure::Secret;
+use super::retry_hint::Headers;
+use crate::limits::CONNECT_TIMEOUT_MS;
+
+/// Sends to one server.
+#[derive(Clone)]
+pub struct Http(Arc<Inner>);
+
+struct Inner {
+    base: Url,
+    /// Built at the first request, so that a program that sends none pays nothing.
+    client: OnceLock<Client>,
+    headers: HeaderMap,
+    key: Option<String>,
+}
+
+impl Http {
+    /// A client for the server at this base URL. `key` goes out as a bearer token.
+    pub fn new(base_url: &str, key: Option<String>, headers: &[(String, String)]) -> Result<Self, Failure> {
+        let invalid = |what: String| Failure::new(code::INVALID_REQUEST, what);
+        let base = Url::parse(base_url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let base = base.ok_or_else(|| invalid(format!("`{base_url}` is not an http or https URL")))?;
+        let mut map = HeaderMap::new();
+        map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        map.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        // A compressed stream comes in the blocks of the compressor, not as the model speaks.
+        map.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if let Some(key) = &key {
+            let value = HeaderValue::from_str(&format!("Bearer {}", key.trim()));
+            let mut value =
+                value.map_err(|_| invalid("the API key has characters no header takes".to_owned()))?;
+            value.set_sensitive(true);
+            map.insert(AUTHORIZATION, value);
+        }
+        for (name, value) in headers {
+            let pair = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value));
+            let (Ok(name), Ok(mut value)) = pair else {
+                return Err(invalid(format!("`{name}` is not a header that can be sent")));
+            };
+            // Custom headers carry keys as often as not.
+            value.set_sensitive(true);
+            map.insert(name, value);
+        }
+        Ok(Http(Arc::new(Inner { base, client: OnceLock::new(), headers: map, key })))
+    }
+
+    /// The same with a client the program built itself: its proxies, certificates and limits hold.
+    pub fn with_client(self, client: Client) -> Self {
+        let Inner { base, headers, key, .. } = &*self.0;
+        let client = OnceLock::from(client);
+        Http(Arc::new(Inner { base: base.clone(), client, headers: headers.clone(), key: key.clone() }))
+    }
+
+    /// Sends a body and waits for the head of the answer, `idle_timeout` at most.
+    pub async fn post(&self, path: &str, body: Bytes, idle_timeout: Duration) -> Result<Response, Failure> {
+        let url = format!("{}{path}", self.0.base.as_str().trim_end_matches('/'));
+        let request = self.client()?.post(url).headers(self.0.headers.clone()).body(body);
+        match tokio::time::timeout(idle_timeout, request.send()).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => Err(self.failure(error)),
+            Err(_) => Err(self.silence(idle_timeout)),
+        }
+    }
+
+    /// The failure of a connection that could not be made or broke.
+    pub fn failure(&self, error: reqwest::Error) -> Failure {
+        let address = self.address();
+        let cause = root_cause(&error);
+        if error.is_connect() && error.is_timeout() {
+            let message = format!("no connection to {address} within {CONNECT_TIMEOUT_MS} ms");
+            return Failure::new(code::TIMEOUT, message);
+        }
+        let what = if error.is_connect() { "cannot connect to" } else { "the connection broke with" };
+        let message = format!("{what} {address}: {cause}");
+        Failure::new(code::TRANSPORT, self.secret().mask(&message))
+    }
+
+    /// The failure of a server that says nothing.
+    pub fn silence(&self, idle_timeout: Duration) -> Failure {
+        let message = format!("nothing came from {} for {} ms", self.address(), idle_timeout.as_millis());
+        Failure::new(code::TIMEOUT, message)
+    }
+
+    /// What must not be written down.
+    pub fn secret(&self) -> Secret<'_> {
+        Secret(self.0.key.as_deref())
+    }
+
+    /// Host and port.
+    pub fn address(&self) -> String {
+        let host = self.0.base.host_str().unwrap_or("");
+        match self.0.base.port_or_known_default() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        }
+    }
+
+    fn client(&self) -> Result<&Client, Failure> {
+        if let Some(client) = self.0.client.get() {
+            return Ok(client);
+        }
+        let client = build(&self.0.base).map_err(|error| {
+            Failure::new(code::UNKNOWN, format!("the HTTP client cannot be built: {}", root_cause(&*error)))
+        })?;
+        Ok(self.0.client.get_or_init(|| client))
+    }
+}
+
+fn build(base: &Url) -> Result<Client, Box<dyn Error + Send + Sync>> {
+    let mut builder = Client::builder()
+        .tls_backend_preconfigured(tls(base.scheme() == "https")?)
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .connect_timeout(Duration::from_millis(CONNECT_TIMEOUT_MS))
+        .user_agent(concat!("terret/", env!("CARGO_PKG_VERSION")));
+    if is_loopback(base) {
+        builder = builder.no_proxy();
+    }
+    Ok(builder.build()?)
+}
+
+/// TLS with a provider of its own: a library must not choose one for the whole process.
+fn tls(needed: bool) -> Result<rustls::ClientConfig, rustls::Error> {
+    use rustls_platform_verifier::BuilderVerifierExt as _;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    if !needed {
+        // Reading the system's certificates costs more than a local request.
+        return Ok(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth());
+    }
+    let mut config = builder.with_platform_verifier()?.with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or("").trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The last error of the chain: the one that says what happened.
+fn root_cause(error: &dyn Error) -> String {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
+}
+
+/// Hands the headers of a response to a reader.
+pub fn with_headers<T>(response: &HeaderMap, read: impl FnOnce(Headers<'_>) -> T) -> T {
+    let get = |name: &str| response.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    read(Headers(&get))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::{Http, is_loopback};
+
+    #[test]
+    fn loopback_is_known_in_every_spelling() {
+        let is = |url: &str| is_loopback(&url.parse().unwrap());
+        assert!(
+            is("http://localhost:1/v1")
+                && is("http://127.0.0.1")
+                && is("http://127.9.9.9")
+                && is("http://[::1]:8")
+        );
+        assert!(
+            !is("https://api.openai.com") && !is("http://10.0.0.1") && !is("http://localhost.example.com")
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused_before_it_is_tried() {
+        let failed = |url: &str, key: Option<&str>, name: &str| {
+            let headers = [(name.to_owned(), "v".to_owned())];
+            Http::new(url, key.map(str::to_owned), &headers).err().map(|failure| failure.message)
+        };
+        assert_eq!(failed("http://a", Some("k"), "x-a"), None);
+        assert!(failed("ftp://a", None, "x-a").unwrap().contains("ftp://a"));
+        assert!(
+            failed("http://a", Some("secret\nkey"), "x-a").is_some_and(|message| !message.contains("secret"))
+        );
+        assert!(failed("http://a", None, "x a").unwrap().contains("x a"));
+    }
+}

@@ -1,0 +1,347 @@
+//! Bodies of `openai-chat@1`. This file decides bytes that stored sessions are proven against: what it writes
+//! for a given header and messages never changes. A better body is a new codec.
+
+use bytes::Bytes;
+use terret_core::chunk::{Failure, code};
+use terret_core::fact::Header;
+use terret_core::message::{Block, Message, ProviderData, Role, Source};
+use terret_core::raw::Raw;
+
+use super::dialect::{
+    Dialect, EmptyContent, MaxTokensField, ReasoningField, ReasoningReplay, SystemRole, Thinking,
+};
+use super::history::{Ids, Images, placeholder};
+use super::json::{Json, Value};
+use crate::model::compact::compact;
+use crate::model::{Body, Codec};
+
+/// The codec.
+pub struct OpenAiChat;
+
+/// Its name and version.
+pub const NAME: &str = "openai-chat@1";
+
+/// The protocol, as opaque data names it.
+pub const PROTOCOL: &str = "openai-chat";
+
+impl Codec for OpenAiChat {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn begin(&self, header: &Header) -> Result<Box<dyn Body>, Failure> {
+        let dialect = Dialect::from_raw(&header.dialect).map_err(|error| {
+            Failure::new(code::INVALID_REQUEST, format!("the header's dialect is not one of {NAME}: {error}"))
+        })?;
+        let mut json = Json::default();
+        head(&mut json, header, &dialect);
+        let mut body = ChatBody {
+            json,
+            dialect,
+            model: header.model.clone(),
+            ids: Ids::default(),
+            images: Images::default(),
+            empty: true,
+        };
+        if let Some(system) = &header.system {
+            body.separate();
+            let role = match body.dialect.system_role {
+                SystemRole::System => "system",
+                SystemRole::Developer => "developer",
+            };
+            body.json.object(&[("role", Value::Text(role)), ("content", Value::Text(system))]);
+        }
+        Ok(Box::new(body))
+    }
+}
+
+/// Keys the codec writes itself; parameters of these names do not go through.
+pub const RESERVED: [&str; 13] = [
+    "model",
+    "messages",
+    "tools",
+    "stream",
+    "stream_options",
+    "store",
+    "max_tokens",
+    "max_completion_tokens",
+    "thinking",
+    "reasoning",
+    "prompt_cache_key",
+    "n",
+    "functions",
+];
+
+/// Everything before the messages, in one fixed order; leaves `messages` open.
+fn head(json: &mut Json, header: &Header, dialect: &Dialect) {
+    let parameter = |name: &str| header.parameters.get(name).map(Raw::get).filter(|raw| *raw != "null");
+    json.push("{\"model\":");
+    json.value(&header.model);
+    if let Some(limit) = parameter("max_output_tokens") {
+        json.raw_field(
+            match dialect.max_tokens_field {
+                MaxTokensField::MaxTokens => "max_tokens",
+                MaxTokensField::MaxCompletionTokens => "max_completion_tokens",
+            },
+            limit,
+        );
+    }
+    if let Some(effort) = parameter("reasoning_effort") {
+        thinking(json, dialect.thinking, effort);
+    }
+    // What we have no name of our own for goes through as it is, sorted by name.
+    let ours = ["max_output_tokens", "reasoning_effort", "cache_key", "parallel_tool_calls", "tool_choice"];
+    for (name, raw) in &header.parameters {
+        if !ours.contains(&name.as_str()) && !RESERVED.contains(&name.as_str()) && raw.get() != "null" {
+            json.raw_field(name, raw.get());
+        }
+    }
+    if dialect.store {
+        json.raw_field("store", "false");
+    }
+    if let Some(key) = parameter("cache_key").filter(|_| dialect.prompt_cache_key) {
+        json.raw_field("prompt_cache_key", key);
+    }
+    json.raw_field("stream", "true");
+    if dialect.stream_options {
+        json.raw_field("stream_options", "{\"include_usage\":true}");
+    }
+    // Servers refuse an empty list of tools, and what is about tools without any.
+    if !header.tools.is_empty() {
+        json.push(",\"tools\":[");
+        for (at, tool) in header.tools.iter().enumerate() {
+            json.push(if at == 0 {
+                "{\"type\":\"function\",\"function\":"
+            } else {
+                ",{\"type\":\"function\",\"function\":"
+            });
+            json.object(&[
+                ("name", Value::Text(&tool.name)),
+                ("description", Value::Text(&tool.description)),
+                ("parameters", Value::Raw(&compact(tool.parameters.get()))),
+            ]);
+            json.push("}");
+        }
+        json.push("]");
+        if let Some(choice) = parameter("tool_choice") {
+            json.raw_field("tool_choice", choice);
+        }
+        if let Some(parallel) = parameter("parallel_tool_calls").filter(|_| dialect.parallel_tool_calls) {
+            json.raw_field("parallel_tool_calls", parallel);
+        }
+    }
+    json.push(",\"messages\":[");
+}
+
+fn thinking(json: &mut Json, switch: Thinking, effort: &str) {
+    match switch {
+        Thinking::None => {}
+        Thinking::Effort => json.raw_field("reasoning_effort", effort),
+        Thinking::Deepseek if effort == "\"none\"" => json.raw_field("thinking", "{\"type\":\"disabled\"}"),
+        Thinking::Deepseek => {
+            json.raw_field("thinking", "{\"type\":\"enabled\"}");
+            json.raw_field("reasoning_effort", effort);
+        }
+        Thinking::Openrouter => json.raw_field("reasoning", &format!("{{\"effort\":{effort}}}")),
+    }
+}
+
+struct ChatBody {
+    /// The body up to the last message; the closing brackets are added on demand.
+    json: Json,
+    dialect: Dialect,
+    model: String,
+    ids: Ids,
+    images: Images,
+    empty: bool,
+}
+
+impl Body for ChatBody {
+    fn push(&mut self, message: &Message) {
+        match message.role {
+            Role::User => self.user(&message.content),
+            Role::Assistant => self.assistant(message),
+        }
+    }
+
+    fn bytes(&mut self) -> Bytes {
+        self.json.closed("]}").into()
+    }
+}
+
+impl ChatBody {
+    fn separate(&mut self) {
+        if !std::mem::replace(&mut self.empty, false) {
+            self.json.push(",");
+        }
+    }
+
+    fn user(&mut self, content: &[Block]) {
+        let mut text = Lines::default();
+        for block in content {
+            if let Block::ToolResult { call, content, .. } = block {
+                self.say(std::mem::take(&mut text));
+                self.tool_result(*call, content);
+            } else {
+                text.push(block);
+            }
+        }
+        self.say(text);
+    }
+
+    /// A user message, unless there is nothing to say.
+    fn say(&mut self, text: Lines) {
+        if let Some(text) = text.0 {
+            self.show_images();
+            self.message(&[("role", Value::Text("user")), ("content", Value::Text(&text))]);
+        }
+    }
+
+    fn tool_result(&mut self, call: terret_core::id::CallId, content: &[Block]) {
+        let mut text = Lines::default();
+        let (images, rest): (Vec<&Block>, Vec<&Block>) =
+            content.iter().partition(|block| matches!(block, Block::Image { .. }));
+        rest.into_iter().for_each(|block| text.push(block));
+        let Some(id) = self.ids.answer(call) else {
+            // A server refuses an answer nobody asked for; the words are kept.
+            let words = text.0.unwrap_or_default();
+            let images: String =
+                images.into_iter().map(|image| format!("\n{}", placeholder(image))).collect();
+            self.say(Lines(Some(format!("Result of tool call {call}:\n{words}{images}"))));
+            return;
+        };
+        let none = if images.is_empty() { "(no output)" } else { "(see the image below)" };
+        let text = text.0.filter(|text| !text.is_empty());
+        self.message(&[
+            ("role", Value::Text("tool")),
+            ("tool_call_id", Value::Text(&id)),
+            ("content", Value::Text(text.as_deref().unwrap_or(none))),
+        ]);
+        self.images.keep(&id, &images);
+        // Answers must follow the calls without anything between them.
+        if self.ids.all_answered() {
+            self.show_images();
+        }
+    }
+
+    fn show_images(&mut self) {
+        if let Some(text) = self.images.take() {
+            self.message(&[("role", Value::Text("user")), ("content", Value::Text(&text))]);
+        }
+    }
+
+    fn assistant(&mut self, message: &Message) {
+        self.show_images();
+        self.ids.begin_message();
+        let text = message.text();
+        let mut calls = Json::default();
+        let foreign = !matches!(&message.source, Source::Model { model, .. } if *model == self.model);
+        for block in &message.content {
+            if let Block::ToolCall { call, id, name, arguments, provider, .. } = block {
+                let first = calls.is_empty();
+                let id = self.ids.ask(*call, id);
+                let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
+                calls.push(if first { "[" } else { "," });
+                let mut function = Json::default();
+                function.object(&[("name", Value::Text(name)), ("arguments", Value::Text(arguments))]);
+                let extra = self.extra_content(provider.as_ref(), foreign && first);
+                let mut fields = vec![
+                    ("id", Value::Text(&id)),
+                    ("type", Value::Text("function")),
+                    ("function", Value::Json(&function)),
+                ];
+                fields.extend(extra.as_deref().map(|extra| ("extra_content", Value::Raw(extra))));
+                calls.object(&fields);
+            }
+        }
+        let reasoning = self.reasoning(&message.content);
+        let mut fields = vec![("role", Value::Text("assistant"))];
+        let null = !calls.is_empty() && text.is_empty() && self.dialect.empty_content == EmptyContent::Null;
+        fields.push(("content", if null { Value::Raw("null") } else { Value::Text(&text) }));
+        if let Some((field, json)) = &reasoning {
+            fields.push((field, Value::Raw(json)));
+        }
+        if !calls.is_empty() {
+            calls.push("]");
+            fields.push(("tool_calls", Value::Json(&calls)));
+        }
+        self.message(&fields);
+    }
+
+    /// The field that carries reasoning back, and its JSON.
+    fn reasoning(&self, content: &[Block]) -> Option<(&'static str, String)> {
+        if self.dialect.reasoning_replay == ReasoningReplay::None {
+            return None;
+        }
+        let mut text = String::new();
+        let mut details = None;
+        for block in content {
+            if let Block::Reasoning { text: thought, provider: Some(data) } = block
+                && self.is_own(data)
+            {
+                text.push_str(thought);
+                details = details.or_else(|| member(&data.data, "reasoning_details"));
+            }
+        }
+        let quoted = Raw::string(&text).get().to_owned();
+        let with_empty = self.dialect.reasoning_replay == ReasoningReplay::AllWithEmpty;
+        match (self.dialect.reasoning_field, details) {
+            (ReasoningField::ReasoningDetails, Some(details)) => Some(("reasoning_details", details)),
+            _ if text.is_empty() && !with_empty => None,
+            (ReasoningField::ReasoningContent, _) => Some(("reasoning_content", quoted)),
+            (ReasoningField::Reasoning | ReasoningField::ReasoningDetails, _) => Some(("reasoning", quoted)),
+        }
+    }
+
+    fn extra_content(&self, provider: Option<&ProviderData>, foreign_first: bool) -> Option<String> {
+        // Gemini's word for "this call was not made by me": without it, it refuses the history.
+        const STAND_IN: &str = "{\"google\":{\"thought_signature\":\"skip_thought_signature_validator\"}}";
+        if !self.dialect.extra_content {
+            return None;
+        }
+        let own =
+            provider.filter(|data| self.is_own(data)).and_then(|data| member(&data.data, "extra_content"));
+        own.or_else(|| foreign_first.then(|| STAND_IN.to_owned()))
+    }
+
+    /// Opaque data goes back only to the protocol and model it came from.
+    fn is_own(&self, data: &ProviderData) -> bool {
+        data.protocol == PROTOCOL && data.model == self.model
+    }
+
+    fn message(&mut self, fields: &[(&str, Value<'_>)]) {
+        self.separate();
+        self.json.object(fields);
+    }
+}
+
+/// One member of a JSON object, as it was written, without blanks.
+fn member(raw: &Raw, name: &str) -> Option<String> {
+    let object: std::collections::BTreeMap<String, Raw> = serde_json::from_str(raw.get()).ok()?;
+    object.get(name).map(|value| compact(value.get()).into_owned())
+}
+
+/// Text of several blocks, one after the other on lines of their own.
+#[derive(Default)]
+struct Lines(Option<String>);
+
+impl Lines {
+    fn push(&mut self, block: &Block) {
+        let piece = match block {
+            Block::Text { text, .. } | Block::Refusal { text, .. } => text.clone(),
+            Block::Json { value } => compact(value.get()).into_owned(),
+            Block::Image { .. } | Block::File { .. } => placeholder(block),
+            Block::Reasoning { .. }
+            | Block::ToolCall { .. }
+            | Block::ToolResult { .. }
+            | Block::Provider { .. } => return,
+        };
+        match &mut self.0 {
+            Some(text) => {
+                text.push('\n');
+                text.push_str(&piece);
+            }
+            None => self.0 = Some(piece),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! One request on the network: sent, read, and drained so that its connection serves the next one.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, stream};
+use terret_core::chunk::{Chunk, Failure};
+
+use super::response::{Progress, Response};
+use crate::limits::{DRAIN_TIMEOUT_MS, MAX_GATHER_BYTES, MAX_PLAIN_BODY_BYTES};
+use crate::model::failure::from_http;
+use crate::model::http::{Http, with_headers};
+use crate::model::{ChunkStream, Outgoing};
+
+/// Sends the body and reports what comes.
+pub(super) fn stream(http: Http, request: Outgoing) -> ChunkStream {
+    let idle_timeout = request.idle_timeout;
+    let sender = Sender { http, idle_timeout };
+    stream::unfold(State::Send(sender, request.body), State::next).boxed()
+}
+
+enum State {
+    Send(Sender, Bytes),
+    Read(Sender, Box<Reading>),
+    Fail(Failure),
+    Over,
+}
+
+struct Sender {
+    http: Http,
+    idle_timeout: Duration,
+}
+
+struct Reading {
+    head: reqwest::Response,
+    body: Response,
+}
+
+type Item = Result<Vec<Chunk>, Failure>;
+
+impl State {
+    async fn next(mut self) -> Option<(Item, State)> {
+        loop {
+            self = match self {
+                State::Send(sender, body) => match sender.send(body).await {
+                    Ok(reading) => State::Read(sender, Box::new(reading)),
+                    Err(failure) => State::Fail(failure),
+                },
+                State::Read(sender, mut reading) => {
+                    let mut chunks = Vec::new();
+                    let after = match reading.read(&sender, &mut chunks).await {
+                        Ok(Progress::Open) => State::Read(sender, reading),
+                        Ok(Progress::Finished) => {
+                            drain(reading.head);
+                            State::Over
+                        }
+                        Err(failure) => State::Fail(failure),
+                    };
+                    if !chunks.is_empty() {
+                        return Some((Ok(chunks), after));
+                    }
+                    after
+                }
+                State::Fail(failure) => return Some((Err(failure), State::Over)),
+                State::Over => return None,
+            }
+        }
+    }
+}
+
+impl Sender {
+    async fn send(&self, body: Bytes) -> Result<Reading, Failure> {
+        let head = self.http.post("/chat/completions", body, self.idle_timeout).await?;
+        if head.status().is_success() {
+            let secret = self.http.secret().0.map(str::to_owned);
+            return Ok(Reading { head, body: Response::new(secret) });
+        }
+        Err(self.refused(head).await)
+    }
+
+    /// Reads the body of a bad response as far as it comes: whatever is there helps to name the failure.
+    async fn refused(&self, mut head: reqwest::Response) -> Failure {
+        let mut body = Vec::new();
+        while body.len() < MAX_PLAIN_BODY_BYTES {
+            match tokio::time::timeout(self.idle_timeout, head.chunk()).await {
+                Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
+                Ok(Ok(None) | Err(_)) | Err(_) => break,
+            }
+        }
+        let now =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64());
+        let status = head.status().as_u16();
+        with_headers(head.headers(), |headers| from_http(status, headers, &body, now, self.http.secret()))
+    }
+}
+
+impl Reading {
+    /// Waits for bytes, then takes what else is there already: one read of the network, one batch of chunks.
+    async fn read(&mut self, sender: &Sender, chunks: &mut Vec<Chunk>) -> Result<Progress, Failure> {
+        let mut frame = match tokio::time::timeout(sender.idle_timeout, self.head.chunk()).await {
+            Ok(frame) => frame,
+            Err(_) => return Err(self.broken(sender.http.silence(sender.idle_timeout), chunks)),
+        };
+        let mut gathered_bytes = 0;
+        loop {
+            match frame {
+                Ok(Some(bytes)) => {
+                    gathered_bytes += bytes.len();
+                    let progress = self.body.push(&bytes, chunks).map_err(|failure| self.named(failure))?;
+                    if progress == Progress::Finished || gathered_bytes >= MAX_GATHER_BYTES {
+                        return Ok(progress);
+                    }
+                }
+                Ok(None) => {
+                    let finished = self.body.finish(chunks).map(|()| Progress::Finished);
+                    return finished.map_err(|failure| self.named(failure));
+                }
+                Err(error) => return Err(self.broken(sender.http.failure(error), chunks)),
+            }
+            match self.ready_frame().await {
+                Some(ready) => frame = ready,
+                None => return Ok(Progress::Open),
+            }
+        }
+    }
+
+    /// The next frame, if it is there already.
+    async fn ready_frame(&mut self) -> Option<reqwest::Result<Option<Bytes>>> {
+        if let Some(frame) = self.head.chunk().now_or_never() {
+            return Some(frame);
+        }
+        // The connection is a task of its own that hands over one frame at a time: let it run once.
+        tokio::task::yield_now().await;
+        self.head.chunk().now_or_never()
+    }
+
+    fn broken(&mut self, failure: Failure, chunks: &mut Vec<Chunk>) -> Failure {
+        let failure = self.body.broken(failure, chunks);
+        self.named(failure)
+    }
+
+    /// With the provider's id of the request, which is what its support asks for first.
+    fn named(&self, mut failure: Failure) -> Failure {
+        failure.request_id = with_headers(self.head.headers(), |headers| headers.request_id());
+        failure
+    }
+}
+
+/// Reads a body to its end: only then is its connection free for the next request. What is there already is
+/// read at once, the rest in the background and not for long.
+fn drain(mut head: reqwest::Response) {
+    loop {
+        match head.chunk().now_or_never() {
+            Some(Ok(Some(_))) => {}
+            Some(Ok(None) | Err(_)) => return,
+            None => break,
+        }
+    }
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(async move {
+            let rest = async { while let Ok(Some(_)) = head.chunk().await {} };
+            // Out of time: dropping the body closes the connection.
+            let _ = tokio::time::timeout(Duration::from_millis(DRAIN_TIMEOUT_MS), rest).await;
+        });
+    }
+}

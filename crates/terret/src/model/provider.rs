@@ -1,0 +1,227 @@
+//! Providers as data: where they are, what they speak, and where their key is.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use terret_core::chunk::{Failure, code};
+
+use super::Adapter;
+use super::http::Http;
+use super::openai_chat::adapter::ChatAdapter;
+use super::openai_chat::dialect::Dialect;
+use super::script::ScriptAdapter;
+
+/// A provider as configuration describes it. Over a built-in of the same name, what is given here wins.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProviderSettings {
+    /// Protocol: `openai-chat`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wire: Option<String>,
+    /// Where the server is, for example `http://localhost:8000/v1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// The environment variable that holds the key; `""` for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+    /// Name of a dialect row; `generic` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dialect: Option<String>,
+    /// Extra headers.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+}
+
+/// A provider we know by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuiltIn {
+    /// Its name in routes.
+    pub name: &'static str,
+    /// Protocol.
+    pub wire: &'static str,
+    /// Where it is.
+    pub base_url: &'static str,
+    /// Environment variable that moves it.
+    pub base_url_env: &'static str,
+    /// Environment variable with its key.
+    pub api_key_env: &'static str,
+    /// Whether it answers nobody without a key.
+    pub needs_key: bool,
+    /// Dialect row.
+    pub dialect: &'static str,
+}
+
+/// All of them, by name.
+pub const BUILT_IN: [BuiltIn; 8] = [
+    BuiltIn {
+        name: "anthropic",
+        wire: "anthropic-messages",
+        base_url: "https://api.anthropic.com",
+        base_url_env: "ANTHROPIC_BASE_URL",
+        api_key_env: "ANTHROPIC_API_KEY",
+        needs_key: true,
+        dialect: "",
+    },
+    chat("deepseek", "https://api.deepseek.com", "DEEPSEEK_BASE_URL", "DEEPSEEK_API_KEY", true),
+    chat(
+        "gemini",
+        "https://generativelanguage.googleapis.com/v1beta/openai",
+        "GEMINI_BASE_URL",
+        "GEMINI_API_KEY",
+        true,
+    ),
+    chat("llamacpp", "http://127.0.0.1:8080/v1", "LLAMACPP_BASE_URL", "LLAMACPP_API_KEY", false),
+    chat("ollama", "http://127.0.0.1:11434/v1", "OLLAMA_BASE_URL", "OLLAMA_API_KEY", false),
+    chat("openai", "https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY", true),
+    chat("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_BASE_URL", "OPENROUTER_API_KEY", true),
+    chat("vllm", "http://127.0.0.1:8000/v1", "VLLM_BASE_URL", "VLLM_API_KEY", false),
+];
+
+const CHAT: &str = "openai-chat";
+
+const fn chat(
+    name: &'static str,
+    base_url: &'static str,
+    base_url_env: &'static str,
+    api_key_env: &'static str,
+    needs_key: bool,
+) -> BuiltIn {
+    BuiltIn { name, wire: CHAT, base_url, base_url_env, api_key_env, needs_key, dialect: name }
+}
+
+/// Parts of an adapter that come from the program rather than from settings.
+#[derive(Clone, Default)]
+pub struct Own {
+    /// An HTTP client with the program's own proxies, certificates and limits.
+    pub client: Option<reqwest::Client>,
+}
+
+/// The adapter of a provider: a built-in, a configured one, or a built-in with settings over it. `env` looks
+/// up environment variables.
+pub fn adapter(
+    name: &str,
+    settings: Option<&ProviderSettings>,
+    env: &dyn Fn(&str) -> Option<String>,
+    own: Own,
+) -> Result<Box<dyn Adapter>, Failure> {
+    if name == "script" && settings.is_none() {
+        return Ok(Box::new(ScriptAdapter::new()));
+    }
+    let built_in = BUILT_IN.iter().find(|provider| provider.name == name);
+    let none = ProviderSettings::default();
+    let settings = match (settings, built_in) {
+        (None, None) => return Err(unknown(name)),
+        (settings, _) => settings.unwrap_or(&none),
+    };
+    let invalid = |what: String| Failure::new(code::INVALID_REQUEST, format!("provider {name}: {what}"));
+    let present = |variable: &str| {
+        Some(variable)
+            .filter(|variable| !variable.is_empty())
+            .and_then(env)
+            .filter(|value| !value.trim().is_empty())
+    };
+
+    let wire = settings.wire.as_deref().or(built_in.map(|known| known.wire)).unwrap_or(CHAT);
+    if wire != CHAT {
+        return Err(invalid(format!("its wire `{wire}` is not built yet; `{CHAT}` is")));
+    }
+    let moved = || built_in.and_then(|known| present(known.base_url_env));
+    let base_url =
+        settings.base_url.clone().or_else(moved).or(built_in.map(|known| known.base_url.to_owned()));
+    let base_url = base_url.ok_or_else(|| invalid("it has no base_url".to_owned()))?;
+    let row = settings.dialect.as_deref().or(built_in.map(|known| known.dialect)).unwrap_or("generic");
+    let dialect = Dialect::built_in(row).ok_or_else(|| invalid(format!("there is no dialect `{row}`")))?;
+
+    // A variable that configuration names is meant: its absence is a mistake.
+    let (variable, needed) = match (&settings.api_key_env, built_in) {
+        (Some(variable), _) => (variable.as_str(), !variable.is_empty()),
+        (None, Some(known)) => (known.api_key_env, known.needs_key),
+        (None, None) => ("", false),
+    };
+    let key = present(variable);
+    let missing_key = (needed && key.is_none()).then(|| variable.to_owned());
+    let hosted = built_in.is_some_and(|known| known.needs_key);
+    let headers: Vec<(String, String)> = settings.headers.clone().into_iter().collect();
+    let mut http = Http::new(&base_url, key, &headers).map_err(|failure| invalid(failure.message))?;
+    if let Some(client) = own.client {
+        http = http.with_client(client);
+    }
+    Ok(Box::new(ChatAdapter { provider: name.to_owned(), dialect, http, hosted, missing_key }))
+}
+
+fn unknown(name: &str) -> Failure {
+    let known: Vec<&str> = BUILT_IN.iter().map(|provider| provider.name).collect();
+    let message = format!(
+        "no provider `{name}`: known are {}, script; others come from configuration",
+        known.join(", ")
+    );
+    Failure::new(code::NO_ADAPTER, message)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::{BUILT_IN, Own, ProviderSettings, adapter};
+    use crate::model::openai_chat::dialect::Dialect;
+    use crate::model::{Prepared, Proposal};
+    use terret_core::chunk::{Failure, code};
+
+    fn prepare(name: &str, settings: Option<&str>, env: &[(&str, &str)]) -> Result<Prepared, Failure> {
+        let settings: Option<ProviderSettings> = settings.map(|text| toml::from_str(text).unwrap());
+        let get = |key: &str| env.iter().find(|(name, _)| *name == key).map(|(_, value)| (*value).to_owned());
+        let proposal =
+            Proposal { provider: name.to_owned(), model: "gpt-5".to_owned(), ..Proposal::default() };
+        adapter(name, settings.as_ref(), &get, Own::default())?.prepare(&proposal)
+    }
+
+    #[test]
+    fn a_missing_key_is_named_before_anything_is_sent() {
+        for provider in BUILT_IN.iter().filter(|provider| provider.needs_key && provider.name != "anthropic")
+        {
+            let failure = prepare(provider.name, None, &[]).unwrap_err();
+            assert_eq!(failure.code, code::AUTH);
+            assert!(failure.message.contains(provider.api_key_env), "{}", failure.message);
+            assert!(prepare(provider.name, None, &[(provider.api_key_env, "k")]).is_ok());
+        }
+        assert!(prepare("ollama", None, &[]).is_ok());
+        let named = "base_url = 'http://a'\napi_key_env = 'MY_KEY'";
+        assert!(prepare("mine", Some(named), &[]).unwrap_err().message.contains("MY_KEY"));
+        assert!(prepare("openai", Some("api_key_env = ''"), &[]).is_ok());
+    }
+
+    #[test]
+    fn defaults_are_marked_and_the_dialect_is_named() {
+        let prepared = prepare("openai", None, &[("OPENAI_API_KEY", "k")]).unwrap();
+        assert_eq!(prepared.wire, "openai-chat@1");
+        assert_eq!(prepared.defaults, ["max_output_tokens"]);
+        assert_eq!(prepared.parameters["max_output_tokens"].get(), "32000");
+        assert_eq!(prepared.context_window, Some(400_000));
+        assert_eq!(Dialect::from_raw(&prepared.dialect).unwrap().name, "openai");
+        let generic = prepare("mine", Some("base_url = 'http://a'"), &[]).unwrap();
+        assert_eq!(Dialect::from_raw(&generic.dialect).unwrap().name, "generic");
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_with_a_reason() {
+        let message = |name: &str, settings: Option<&str>| prepare(name, settings, &[]).unwrap_err().message;
+        assert!(message("anthropic", None).contains("`anthropic-messages` is not built yet"));
+        assert!(message("opeani", None).contains("known are anthropic, deepseek"));
+        assert!(message("mine", Some("wire = 'openai-chat'")).contains("no base_url"));
+        assert!(message("mine", Some("base_url = 'x'")).contains("`x` is not"));
+        assert!(message("mine", Some("base_url = 'http://a'\ndialect = 'klingon'")).contains("klingon"));
+    }
+
+    #[test]
+    fn parameters_are_checked_before_anything_is_sent() {
+        let refused = |name: &str, value: &str| {
+            let mut proposal = Proposal { model: "m".to_owned(), ..Proposal::default() };
+            let value = terret_core::raw::Raw::parse(value).unwrap();
+            proposal.parameters.insert(name.to_owned(), value);
+            adapter("ollama", None, &|_| None, Own::default()).unwrap().prepare(&proposal).is_err()
+        };
+        assert!(refused("max_output_tokens", "0") && refused("max_output_tokens", "\"5\""));
+        assert!(refused("messages", "[]") && refused("temperature", "\"hot\"") && refused("cache_key", "1"));
+        assert!(!refused("max_output_tokens", "5") && !refused("seed", "7") && !refused("stop", "[\"x\"]"));
+    }
+}

@@ -1,0 +1,61 @@
+//! Finds the adapter of a provider: the scripted model, a built-in, or one the configuration describes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use terret_core::chunk::Failure;
+
+use super::Adapter;
+use super::provider::{self, Own, ProviderSettings};
+use super::script::ScriptAdapter;
+
+/// Finds the adapter of a provider.
+pub trait Models: Send + Sync {
+    /// The adapter, or why there is none.
+    fn adapter(&self, provider: &str) -> Result<Arc<dyn Adapter>, Failure>;
+}
+
+type Env = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// The providers of a configuration. An adapter is made when it is first asked for and kept, so that its
+/// connection is.
+pub struct Providers {
+    env: Env,
+    settings: HashMap<String, ProviderSettings>,
+    own: Own,
+    made: Mutex<HashMap<String, Arc<dyn Adapter>>>,
+}
+
+impl Providers {
+    /// The built-in providers. `env` looks up environment variables, keys among them.
+    pub fn new(env: Env) -> Self {
+        Providers { env, settings: HashMap::new(), own: Own::default(), made: Mutex::default() }
+    }
+
+    /// Adds a provider, or settings over a built-in one.
+    pub fn with(mut self, name: &str, settings: ProviderSettings) -> Self {
+        self.settings.insert(name.to_owned(), settings);
+        self
+    }
+
+    /// Uses the program's own HTTP client.
+    pub fn with_client(mut self, client: reqwest::Client) -> Self {
+        self.own.client = Some(client);
+        self
+    }
+}
+
+impl Models for Providers {
+    fn adapter(&self, name: &str) -> Result<Arc<dyn Adapter>, Failure> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(adapter) = made.get(name) {
+            return Ok(adapter.clone());
+        }
+        let adapter: Arc<dyn Adapter> = match name {
+            "script" => Arc::new(ScriptAdapter::new()),
+            _ => provider::adapter(name, self.settings.get(name), &self.env, self.own.clone())?.into(),
+        };
+        made.insert(name.to_owned(), adapter.clone());
+        Ok(adapter)
+    }
+}

@@ -1,0 +1,100 @@
+//! Every known error text in its class, every header hint in its delay.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use terret::core::chunk::code;
+use terret::model::failure::{Secret, classify, from_http, retryable};
+use terret::model::payload::ErrorWords;
+use terret::model::retry_hint::{Headers, go_duration_ms, verdict};
+
+fn read<T: for<'de> Deserialize<'de>>(name: &str) -> T {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire").join(name);
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+#[derive(Deserialize)]
+struct ErrorCase {
+    provider: String,
+    status: u16,
+    code: String,
+    message: String,
+    class: String,
+}
+
+#[test]
+fn every_known_error_text_has_its_class() {
+    let cases: Vec<ErrorCase> = read("error-strings.json");
+    assert!(cases.len() >= 34);
+    for case in cases {
+        let body = serde_json::json!({"error": {"code": case.code, "message": case.message}}).to_string();
+        let words = ErrorWords::from_body(&body).unwrap();
+        assert_eq!(classify(Some(case.status), &words), case.class, "{}: {}", case.provider, case.message);
+        let body = serde_json::json!({"error": {"type": case.code, "message": case.message}}).to_string();
+        let words = ErrorWords::from_body(&body).unwrap();
+        assert_eq!(classify(Some(case.status), &words), case.class, "as a type: {}", case.message);
+    }
+}
+
+#[derive(Deserialize)]
+struct RetryCases {
+    now_unix: f64,
+    cases: Vec<RetryCase>,
+    x_ratelimit_reset_durations: BTreeMap<String, Option<f64>>,
+}
+
+#[derive(Deserialize)]
+struct RetryCase {
+    name: String,
+    status: u16,
+    headers: BTreeMap<String, String>,
+    delay_ms: Option<u64>,
+    retry: bool,
+}
+
+#[test]
+fn every_header_hint_is_understood() {
+    let file: RetryCases = read("retry-headers.json");
+    assert!(file.cases.len() >= 34);
+    for case in file.cases {
+        let get = |name: &str| case.headers.get(name).cloned();
+        let failure = from_http(case.status, Headers(&get), b"", file.now_unix, Secret(None));
+        let got = verdict(Headers(&get), case.status, file.now_unix, retryable(&failure.code));
+        assert_eq!(got, (case.delay_ms, case.retry), "{}", case.name);
+        if retryable(&failure.code) {
+            assert_eq!(failure.retry_after_ms, case.delay_ms, "{}", case.name);
+        }
+    }
+    for (text, expected) in file.x_ratelimit_reset_durations {
+        assert_eq!(go_duration_ms(&text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_used_up_window_is_the_last_resort() {
+    let headers = [("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "1.96s")];
+    let get = |name: &str| headers.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+    let failure = from_http(429, Headers(&get), b"", 0.0, Secret(None));
+    assert_eq!(failure.retry_after_ms, Some(1960));
+}
+
+#[test]
+fn bodies_of_every_shape_make_a_message() {
+    let get = |name: &str| (name == "x-request-id").then(|| "req-1".to_owned());
+    let failure = |status, body: &str| {
+        from_http(status, Headers(&get), body.as_bytes(), 0.0, Secret(Some("key-12345678")))
+    };
+    assert_eq!(failure(500, "").message, "HTTP 500 with an empty body");
+    assert_eq!(failure(502, "<html><title>502 Bad Gateway</title>").message, "502 Bad Gateway (HTTP 502)");
+    assert_eq!(failure(500, "boo").message, "HTTP 500: boo");
+    let echo = failure(401, r#"{"error":{"message":"wrong key key-12345678","code":"invalid_api_key"}}"#);
+    assert_eq!(echo.message, "wrong key *** (HTTP 401, invalid_api_key)");
+    assert_eq!(echo.code, code::AUTH);
+    assert_eq!(echo.request_id.as_deref(), Some("req-1"));
+    assert!(!format!("{echo:?}").contains("12345678"));
+    let long = failure(500, &"é".repeat(5_000));
+    assert_eq!(long.raw.map(|raw| raw.len()), Some(2048));
+    let moved = failure(301, "");
+    assert!(moved.message.contains("redirects are not followed"), "{}", moved.message);
+}
