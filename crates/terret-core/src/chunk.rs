@@ -197,7 +197,8 @@ impl Usage {
 }
 
 /// Why a request failed, classified by the adapter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message} [{code}]")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Failure {
     /// Stable class, for example `RATE_LIMIT`: see [`code`].

@@ -38,6 +38,14 @@ impl Providers {
         self
     }
 
+    /// Serves a provider by an adapter of the program's own.
+    pub fn with_adapter(self, name: &str, adapter: impl Adapter + 'static) -> Self {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.insert(name.to_owned(), Arc::new(adapter));
+        drop(made);
+        self
+    }
+
     /// Uses the program's own HTTP client.
     pub fn with_client(mut self, client: reqwest::Client) -> Self {
         self.own.client = Some(client);

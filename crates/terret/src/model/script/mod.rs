@@ -52,6 +52,13 @@ impl ScriptAdapter {
         ScriptAdapter::default()
     }
 
+    /// Plays `text` for the route `script:NAME`, so that a program needs no file.
+    pub fn with(self, name: &str, text: &str) -> Result<Self, Failure> {
+        let script = Arc::new(checked(name, text)?);
+        lock(&self.scripts).insert(name.to_owned(), script);
+        Ok(self)
+    }
+
     /// The script of this name, read once.
     fn script(&self, model: &str) -> Result<Arc<Script>, Failure> {
         let mut scripts = lock(&self.scripts);
@@ -59,10 +66,7 @@ impl ScriptAdapter {
             return Ok(script.clone());
         }
         let text = if model == "demo" { DEMO.to_owned() } else { read(model)? };
-        let script = parse(&text).map_err(|mistake| {
-            Failure::new(code::INVALID_REQUEST, format!("the script {model} has a mistake in {mistake}"))
-        })?;
-        let script = Arc::new(script);
+        let script = Arc::new(checked(model, &text)?);
         scripts.insert(model.to_owned(), script.clone());
         Ok(script)
     }
@@ -84,6 +88,12 @@ impl ScriptAdapter {
         let body_bytes = request.body.len();
         Ok(play(response, Scene { number, model, body_bytes, fails: &mut fails }))
     }
+}
+
+fn checked(name: &str, text: &str) -> Result<Script, Failure> {
+    parse(text).map_err(|mistake| {
+        Failure::new(code::INVALID_REQUEST, format!("the script {name} has a mistake in {mistake}"))
+    })
 }
 
 const DEMO: &str = include_str!("demo.script");
