@@ -132,7 +132,7 @@ const QUOTA_WORDS: &[&str] = &[
     "spend limit",
     "spending limit",
 ];
-const RATE_NAMES: &[&str] = &["resource_exhausted", "too_many_requests", "1300", "1301", "1302"];
+const RATE_NAMES: &[&str] = &["resource_exhausted", "too_many_requests"];
 const RATE_WORDS: &[&str] = &["rate limit", "rate_limit", "too many requests", "tokens per min", "throttl"];
 const OVERFLOW_NAMES: &[&str] = &[
     "context_length_exceeded",

@@ -98,3 +98,20 @@ fn bodies_of_every_shape_make_a_message() {
     let moved = failure(301, "");
     assert!(moved.message.contains("redirects are not followed"), "{}", moved.message);
 }
+
+#[test]
+fn the_order_of_the_tests_decides_what_words_alone_cannot() {
+    let class = |status, code: &str, message: &str| {
+        let body = serde_json::json!({"error": {"code": code, "message": message}}).to_string();
+        classify(status, &ErrorWords::from_body(&body).unwrap())
+    };
+    let limit = "Rate limit reached. Please reduce the length of the messages.";
+    assert_eq!(class(Some(429), "", limit), code::RATE_LIMIT, "not an overflow");
+    assert_eq!(class(Some(402), "invalid_request_error", ""), code::QUOTA, "status beats the body's word");
+    assert_eq!(class(Some(503), "", "The model is overloaded."), code::OVERLOADED);
+    assert_eq!(class(Some(400), "", "API key not valid. Please pass a valid API key."), code::AUTH);
+    assert_eq!(class(Some(501), "", "no"), code::INVALID_REQUEST);
+    assert_eq!(class(None, "503", "no"), code::SERVER, "a numeric code stands in for a status");
+    assert_eq!(class(Some(200), "429", "no"), code::RATE_LIMIT);
+    assert_eq!(class(None, "", "hm"), code::PROVIDER_ERROR);
+}

@@ -309,3 +309,14 @@ async fn dropping_the_stream_ends_the_request() {
     assert!(stream.next().await.unwrap().is_ok());
     drop(stream);
 }
+
+#[tokio::test]
+async fn tls_needs_nothing_installed_for_the_whole_process() {
+    let server = server(vec![]).await;
+    let url = server.url.replace("http://", "https://");
+    let (_, failure) = summary(ask(&*client(&url), 300).await);
+    let failure = failure.unwrap();
+    assert!([code::TRANSPORT, code::TIMEOUT].contains(&failure.code.as_str()), "{failure:?}");
+    assert_eq!(server.connections.load(Ordering::SeqCst), 1, "{failure:?}");
+    assert!(rustls::crypto::CryptoProvider::get_default().is_none());
+}

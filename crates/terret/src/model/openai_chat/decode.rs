@@ -26,7 +26,7 @@ pub enum End {
 }
 
 /// Folds the events of one response into chunks. Every non-empty delta on the wire is one delta chunk.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Decoder {
     /// Masked in failures: servers echo keys.
     pub(super) secret: Option<String>,

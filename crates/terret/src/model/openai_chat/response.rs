@@ -9,7 +9,6 @@ use crate::model::payload::ErrorWords;
 use crate::model::sse::{BodyKind, Flow, SseReader, sniff};
 
 /// Reads a body with status 200. The content type is not asked: proxies lie.
-#[derive(Debug)]
 pub struct Response {
     secret: Option<String>,
     kind: Option<BodyKind>,
