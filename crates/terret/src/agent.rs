@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::mail::Mail;
 
 pub use crate::mail::{Handle, Outcome, Progress, Reading, Receipt, Settlement, Status};
-pub use build::Builder;
+pub use build::{Builder, parse_route};
 pub use subscribe::Subscription;
 
 /// A running session. Dropping it does not stop the work; [`Agent::shutdown`] does.

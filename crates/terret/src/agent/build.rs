@@ -204,7 +204,7 @@ impl Builder {
 }
 
 /// `PROVIDER/MODEL`, where the model may hold further slashes; or `script:WHAT`.
-pub(crate) fn parse_route(route: &str) -> Result<(String, String), Error> {
+pub fn parse_route(route: &str) -> Result<(String, String), Error> {
     let bad = || Error::Config(format!("`{route}` is not a model: write `PROVIDER/MODEL`, or `script:demo`"));
     let (provider, model) = match route.split_once(':') {
         Some(("script", what)) => ("script", what),

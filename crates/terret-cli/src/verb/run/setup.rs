@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use terret::agent::{Agent, Builder};
+use terret::agent::{Agent, Builder, parse_route};
 use terret::config::Config;
-use terret::model::{ProviderSettings, Providers};
+use terret::model::{Models, Proposal, ProviderSettings, Providers};
 use terret::policy::{Budget, Retry};
 use terret::store::{Address, MemoryStore, Scan};
 use terret::tool::{Permissions, Tool, builtin};
@@ -57,6 +57,23 @@ pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<Agent, P
             Ok(builder.create(id).await?)
         }
     }
+}
+
+/// The route, with a script's file named absolutely: the log is read elsewhere too.
+fn route(model: &str) -> String {
+    let file = model.strip_prefix("script:").map(Path::new).filter(|file| file.is_relative());
+    match file.and_then(|file| file.canonicalize().ok()) {
+        Some(file) => format!("script:{}", file.display()),
+        None => model.to_owned(),
+    }
+}
+
+/// Says at once what would fail only after a session was made: a provider nobody knows, a missing key.
+fn reachable(models: &Providers, model: &str) -> Result<(), Problem> {
+    let (provider, model) = parse_route(model)?;
+    let proposal = Proposal { provider, model, ..Proposal::default() };
+    let ready = models.adapter(&proposal.provider).and_then(|adapter| adapter.prepare(&proposal));
+    ready.map(|_| ()).map_err(|failure| Problem::usage(failure.message).hint("terret doctor"))
 }
 
 /// The session to go on with: its log, and its id.
