@@ -28,16 +28,22 @@ pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<Agent, P
     for note in &config.notes {
         eprintln!("note: {note}");
     }
-    let mut builder =
-        Agent::builder(Arc::new(providers(&config)?)).cwd(&cwd).permissions(permissions(args, &config));
-    if let Some(model) = &args.model {
-        builder = builder.model(model)?;
+    let models = providers(&config)?;
+    let (asked, configured) = (args.model.as_deref().map(route), config.text("model").map(route));
+    match asked.as_ref().or(configured.as_ref()) {
+        Some(model) => reachable(&models, model)?,
+        None if found.is_none() => {
+            return Err(Problem::usage("no model was chosen")
+                .hint("terret run -m script:demo \"…\" needs no key; or set `model` in config.toml"));
+        }
+        None => {}
     }
-    if let Some(model) = config.text("model") {
-        builder = builder.default_model(model)?;
-    } else if args.model.is_none() && found.is_none() {
-        return Err(Problem::usage("no model was chosen")
-            .hint("terret run -m script:demo \"…\" needs no key; or set `model` in config.toml"));
+    let mut builder = Agent::builder(Arc::new(models)).cwd(&cwd).permissions(permissions(args, &config));
+    if let Some(model) = asked {
+        builder = builder.model(&model)?;
+    }
+    if let Some(model) = configured {
+        builder = builder.default_model(&model)?;
     }
     if let Some(path) = &args.system {
         builder = builder.identity(read(path)?);
