@@ -26,6 +26,7 @@ pub struct Assembler {
     response_id: Option<String>,
     model: Option<String>,
     warnings: Vec<String>,
+    bytes: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -47,6 +48,7 @@ impl Assembler {
 
     /// Takes one chunk in. A chunk for a block that never opened, or past the block limit, changes nothing.
     pub fn push(&mut self, chunk: &Chunk) {
+        self.bytes += chunk.size();
         match chunk {
             Chunk::ResponseStart { response_id, model } => {
                 self.response_id = self.response_id.take().or_else(|| response_id.clone());
@@ -125,6 +127,11 @@ impl Assembler {
             | Block::Provider { .. } => false,
         };
         self.content().into_iter().filter(keep).collect()
+    }
+
+    /// Bytes of text and data taken in so far.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Tokens counted by the provider so far.

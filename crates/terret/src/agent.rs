@@ -128,10 +128,22 @@ impl Agent {
     }
 
     async fn subscribe_at(&self, from: u64) -> Result<Subscription, Error> {
+        Ok(Subscription::new(self.reader(from).await?, from, self.progress.clone()))
+    }
+
+    /// The header line as it is stored, newline included.
+    pub async fn header_line(&self) -> Result<Vec<u8>, Error> {
+        let mut line = Vec::new();
+        let mut reader = std::io::BufReader::new(self.reader(0).await?);
+        std::io::BufRead::read_until(&mut reader, b'\n', &mut line)
+            .map_err(Error::io("read", std::path::Path::new("the log")))?;
+        Ok(line)
+    }
+
+    async fn reader(&self, from: u64) -> Result<Box<dyn std::io::Read + Send>, Error> {
         let (reader, read) = oneshot::channel();
         self.handle.post(Mail::Reader { from, reader }).await?;
-        let reader = read.await.map_err(|_| Error::Gone)??;
-        Ok(Subscription::new(reader, from, self.progress.clone()))
+        read.await.map_err(|_| Error::Gone)?
     }
 
     /// Cancels the open turn, closes it in the log, keeps the queue, and lets go of the session.

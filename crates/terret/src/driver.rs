@@ -17,9 +17,9 @@ use std::time::Duration;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use terret_core::effect::Question;
-use terret_core::fact::Fact;
+use terret_core::fact::{Fact, WriterOpened};
 use terret_core::id::Seq;
-use terret_core::input::Input;
+use terret_core::input::{Answer, Input};
 use terret_core::line::SessionHeader;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -56,6 +56,8 @@ pub(crate) struct Driver {
     unsynced_since: Option<Instant>,
     rested: bool,
     shutdown: Option<oneshot::Sender<()>>,
+    /// Our first fact, until it is written.
+    unwritten: Option<WriterOpened>,
 }
 
 /// A request that is logged and waits to be sent.
@@ -97,12 +99,19 @@ impl Driver {
             unsynced_since: None,
             rested: true,
             shutdown: None,
+            unwritten: None,
         };
-        // Folded now, written with the first append: opening alone changes nothing on disk.
-        driver.take(Input::Opened(writer))?;
-        driver.ledger.journal.hold();
+        driver.open(writer)?;
         driver.show();
         Ok((driver, header))
+    }
+
+    /// Folds our first fact now; it is written with the first append, so that opening changes nothing on disk.
+    fn open(&mut self, writer: WriterOpened) -> Result<(), Error> {
+        self.unwritten = Some(writer.clone());
+        self.take(Input::Opened(writer))?;
+        self.ledger.journal.hold();
+        Ok(())
     }
 
     pub(crate) async fn run(mut self) {
@@ -155,6 +164,7 @@ impl Driver {
         if !self.ledger.journal.write()? {
             return Ok(());
         }
+        self.unwritten = None;
         self.unsynced_since.get_or_insert_with(Instant::now);
         for event in std::mem::take(&mut self.ledger.fresh) {
             self.rested = matches!(event.fact, Fact::WriterIdle(_));
@@ -167,6 +177,8 @@ impl Driver {
         }
         let bytes = self.ledger.journal.log().length();
         self.progress.send_modify(|p| p.bytes = bytes);
+        // Whoever is told that something was accepted must not find the agent idle.
+        self.show();
         Ok(())
     }
 
@@ -242,6 +254,7 @@ impl Driver {
 
     fn reply(&mut self, question: Question, reply: Reply) -> Result<(), Error> {
         let answer = match reply {
+            Reply::Answer(Answer::Chunks(chunks)) => self.bounded(chunks),
             Reply::Answer(answer) => answer,
             Reply::Entered(answer, assembly) => {
                 self.assembly = Some(assembly);
@@ -276,6 +289,11 @@ impl Driver {
             })
             .collect();
         self.ledger.refold()?;
+        self.receipts.forget_unless(|id| self.ledger.folds.accepted.contains_key(id));
+        if let Some(writer) = self.unwritten.take() {
+            // Not even our first line fitted: nothing was begun, so nothing is to be closed.
+            return self.open(writer);
+        }
         self.take(Input::StoreFull { reported })?;
         self.commit()
     }

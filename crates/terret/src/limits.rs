@@ -4,6 +4,12 @@
 pub const RESERVE_BYTES: u64 = 64 << 10;
 /// Mail that may wait for a driver: far above what people and plugins post, far below what hurts.
 pub const MAX_MAIL: usize = 1024;
+/// Longest message taken in: a log line holds it with room to spare; what is longer belongs in a file.
+pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
+/// Longest answer of a model taken in: its committed message is one log line.
+pub const MAX_ANSWER_BYTES: usize = 4 << 20;
+/// Most text of a tool's result that is kept: far beyond what a model reads with profit.
+pub const MAX_RESULT_BYTES: usize = 1 << 20;
 /// How long a tool that was asked to stop may take before it is dropped: a shell ends its group in less.
 pub const TOOL_GRACE_MS: u64 = 3_000;
 /// Longest time written lines stay unsynced: what a power cut may cost beyond the last barrier.

@@ -17,14 +17,14 @@ use terret_core::chunk::{Failure, code};
 use terret_core::fact::{CallMode, EffectClass, Header, Outcome, RequestAttempt, ToolCall, ToolSpec};
 use terret_core::id::CallId;
 use terret_core::input::Answer;
-use terret_core::message::Message;
+use terret_core::message::{Block, Message};
 use terret_core::raw::Raw;
 use tokio::sync::watch;
 
 use crate::call::{Call, Done, Permissions};
 use crate::clock::Clock;
 use crate::hook::{Executed, FailedAttempt, PreStep, Recovery, RequestPoint, Seams, Verdict};
-use crate::limits::TOOL_GRACE_MS;
+use crate::limits::{MAX_RESULT_BYTES, TOOL_GRACE_MS};
 use crate::mail::Handle;
 use crate::model::{Adapter, Models, Prepared};
 use crate::request::{ChunkStream, Outgoing, Proposal};
@@ -314,7 +314,32 @@ impl World {
         let done = self.seams.execute.ask(call.clone(), last).await;
         let executed = Executed { call, done, contexts: Vec::new() };
         let last = |executed| std::future::ready(executed).boxed();
-        self.seams.post_execute.ask(executed, last).await
+        let mut executed = self.seams.post_execute.ask(executed, last).await;
+        limit(&mut executed.done);
+        executed
+    }
+}
+
+/// Cuts what no log line should hold and no model could read.
+fn limit(done: &mut Done) {
+    let mut room = MAX_RESULT_BYTES;
+    for block in &mut done.content {
+        if let Block::Text { text, .. } = block {
+            if text.len() > room {
+                let cut = text.len() - room;
+                text.truncate(text.floor_char_boundary(room));
+                text.push_str(&format!("\n[cut here: {cut} more bytes]"));
+            }
+            room = room.saturating_sub(text.len());
+        }
+    }
+    let too_long = |raw: &Raw| raw.get().len() > MAX_RESULT_BYTES;
+    if done.data.as_ref().is_some_and(too_long) {
+        done.data = None;
+    }
+    let json = |block: &Block| matches!(block, Block::Json { value } if too_long(value));
+    if done.content.iter().any(json) {
+        done.content = vec![Block::text(format!("[the result is longer than {MAX_RESULT_BYTES} bytes]"))];
     }
 }
 

@@ -2,15 +2,27 @@
 
 use std::sync::Arc;
 
-use terret_core::chunk::{Failure, code};
+use terret_core::chunk::{Chunk, Failure, code};
 use terret_core::effect::Question;
 use terret_core::fact::{RequestAttempt, RequestContext};
 use terret_core::input::{Answer, Ready};
 
 use super::{Driver, Sending};
+use crate::limits::MAX_ANSWER_BYTES;
 use crate::world::Accepted;
 
 impl Driver {
+    /// Pieces of a stream, as long as the answer they make still fits a log line.
+    pub(super) fn bounded(&self, chunks: Vec<Chunk>) -> Answer {
+        let stream = self.ledger.folds.open.stream();
+        if stream.bytes() + chunks.iter().map(Chunk::size).sum::<usize>() <= MAX_ANSWER_BYTES {
+            return Answer::Chunks(chunks);
+        }
+        let text = format!("the answer is longer than {MAX_ANSWER_BYTES} bytes: it was cut off");
+        let failure = Failure::new(code::MALFORMED_RESPONSE, text);
+        Answer::Failed { failure, usage: self.ledger.folds.open.usage().cloned() }
+    }
+
     /// A request is ready: derive its messages and digests now, after every hook, and keep what will be sent.
     pub(super) fn accepted(&mut self, question: Question, accepted: Accepted) -> Answer {
         let Accepted { header, context_window, adapter } = accepted;

@@ -135,10 +135,15 @@ impl Driver {
         let Some(token) = token else { return Ok(()) };
         let sending = self.sending.take();
         let attempt = token.fact();
-        let same = sending.as_ref().is_some_and(|sending| {
-            self.ledger.folds.request.digest(&sending.header) == attempt.digest
-                && sending.body.as_ref().map(|body| Digest::of(body)) == attempt.wire_digest
-        });
+        let header = self.ledger.folds.request.header().cloned();
+        let same = match (&sending, &header) {
+            (Some(sending), Some(header)) => {
+                self.ledger.folds.request.digest(header) == attempt.digest
+                    && sending.header == *header
+                    && sending.body.as_ref().map(|body| Digest::of(body)) == attempt.wire_digest
+            }
+            (Some(_) | None, _) => false,
+        };
         match sending {
             Some(sending) if same => {
                 let body = sending.body.unwrap_or_default();

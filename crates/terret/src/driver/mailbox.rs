@@ -1,10 +1,12 @@
 //! Mail: what people and plugins post to a running session.
 
+use terret_core::digest::message_digest;
 use terret_core::fact::Cause;
 use terret_core::input::Input;
 
 use super::{Ack, Driver};
 use crate::error::Error;
+use crate::limits::MAX_MESSAGE_BYTES;
 use crate::mail::{Mail, Reading};
 
 impl Driver {
@@ -12,24 +14,25 @@ impl Driver {
         match mail {
             Mail::Send { send, ack, settled } => {
                 let id = send.message.id.clone();
-                let digest = terret_core::digest::message_digest(&send.message);
+                let size = serde_json::to_vec(&send.message).map_or(usize::MAX, |json| json.len());
+                if size > MAX_MESSAGE_BYTES {
+                    let _ = ack.send(Err(Error::TooLarge { bytes: size, limit: MAX_MESSAGE_BYTES }));
+                    return Ok(());
+                }
                 match self.ledger.folds.accepted.get(&id) {
-                    Some(known) if *known != digest => {
+                    Some(known) if *known != message_digest(&send.message) => {
                         let _ = ack.send(Err(Error::IdReused(id.to_string())));
                         return Ok(());
                     }
+                    // Sent again: acknowledged again, and nothing changes.
                     Some(_) => {}
-                    None => match self.take(Input::Send(send)) {
-                        Err(e @ Error::TooLarge { .. }) => {
-                            let _ = ack.send(Err(e));
-                            return self.ledger.refold();
-                        }
-                        handled => {
-                            handled?;
-                        }
-                    },
+                    None => {
+                        self.take(Input::Send(send))?;
+                    }
                 }
-                self.receipts.expect(id, settled);
+                if self.ledger.folds.waiting.contains_key(&id) {
+                    self.receipts.expect(id, settled);
+                }
                 self.ack(ack);
             }
             Mail::Input { input, ack } => {

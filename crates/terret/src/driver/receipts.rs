@@ -48,6 +48,11 @@ impl Receipts {
         }
     }
 
+    /// Lets go of those who wait for messages the log does not have.
+    pub(super) fn forget_unless(&mut self, known: impl Fn(&MsgId) -> bool) {
+        self.waiting.retain(|id, _| known(id));
+    }
+
     fn resolve(&mut self, id: &MsgId, settlement: impl Fn() -> Settlement) {
         for settled in self.waiting.remove(id).into_iter().flatten() {
             // Nobody listening is not an error: the log has it.

@@ -2,8 +2,9 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -24,19 +25,24 @@ const MARK: &str = "TERRET_RUN";
 pub(super) fn spawn(call: &Call, command: &str) -> io::Result<(Child, pipe::Receiver, Group)> {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let mark = format!("{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
-    let (child, output) = match spawn_with("bash", call, command, &mark) {
-        // A missing working directory looks the same as a missing program.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && call.cwd.is_dir() => {
-            spawn_with("sh", call, command, &mark)?
-        }
-        result => result?,
-    };
+    let (child, output) = spawn_with(shell(), call, command, &mark)?;
     let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let id = id.ok_or_else(|| io::Error::other("a new process without an id"))?;
     Ok((child, output, Group { id, mark: format!("{MARK}={mark}"), armed: true }))
 }
 
-fn spawn_with(shell: &str, call: &Call, command: &str, mark: &str) -> io::Result<(Child, pipe::Receiver)> {
+/// Path of bash, or of `sh` where there is no bash: looked up once, so that no command pays for the search.
+fn shell() -> &'static Path {
+    static SHELL: OnceLock<PathBuf> = OnceLock::new();
+    SHELL.get_or_init(|| {
+        let dirs: Vec<PathBuf> =
+            std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+        let find = |name| dirs.iter().map(|dir| dir.join(name)).find(|path| path.is_file());
+        find("bash").or_else(|| find("sh")).unwrap_or_else(|| PathBuf::from("/bin/sh"))
+    })
+}
+
+fn spawn_with(shell: &Path, call: &Call, command: &str, mark: &str) -> io::Result<(Child, pipe::Receiver)> {
     let (reader, writer) = io::pipe()?;
     let mut process = Command::new(shell);
     process.arg("-c").arg(command).current_dir::<&Path>(call.cwd.as_ref()).process_group(0);

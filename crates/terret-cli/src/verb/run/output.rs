@@ -116,7 +116,7 @@ impl Output {
             Format::Text => Output::Text,
             Format::Json => Output::Json,
             Format::StreamJson => {
-                let header = agent.header().to_line().map_err(|e| Problem::new(1, e.to_string()))?;
+                let header = agent.header_line().await?;
                 let mut lines = agent.subscribe().await?;
                 Output::Stream(tokio::spawn(async move {
                     let mut going = print(&header);
