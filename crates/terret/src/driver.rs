@@ -9,12 +9,12 @@ mod effects;
 mod ledger;
 mod mailbox;
 mod receipts;
+mod running;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use terret_core::effect::Question;
 use terret_core::fact::{Fact, WriterOpened};
@@ -23,7 +23,6 @@ use terret_core::input::{Answer, Input};
 use terret_core::line::SessionHeader;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
-use tokio_stream::StreamMap;
 
 use crate::error::Error;
 use crate::limits::{MAX_ANSWERS_A_WRITE, SYNC_AFTER_MS};
@@ -36,6 +35,7 @@ pub(crate) use effects::Base;
 pub(crate) use ledger::Folds;
 use ledger::Ledger;
 use receipts::Receipts;
+use running::Running;
 
 /// Runs one session.
 pub(crate) struct Driver {
@@ -45,7 +45,7 @@ pub(crate) struct Driver {
     handle: WeakHandle,
     mail: mpsc::Receiver<Mail>,
     mail_closed: bool,
-    running: StreamMap<Question, BoxStream<'static, Reply>>,
+    running: Running,
     stops: HashMap<Question, watch::Sender<bool>>,
     assembly: Option<Assembly>,
     body: BodyCache,
@@ -88,7 +88,7 @@ impl Driver {
             handle,
             mail,
             mail_closed: false,
-            running: StreamMap::new(),
+            running: Running::default(),
             stops: HashMap::new(),
             assembly: None,
             body: BodyCache::default(),

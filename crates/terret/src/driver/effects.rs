@@ -40,24 +40,21 @@ impl Driver {
 
     /// Whether something that leaves the process waits to be started.
     pub(super) fn owes_outgoing(&self) -> bool {
-        self.owed().iter().any(|e| e.leaves_process() && !self.running.contains_key(&e.question()))
+        self.owed().iter().any(|e| e.leaves_process() && !self.running.contains(&e.question()))
     }
 
     /// Drops what is no longer owed, passes on stops, starts what stays inside.
     pub(super) fn start_inside(&mut self) {
         let owed = self.owed();
         let asked = |q: &Question| owed.iter().any(|e| e.question() == *q);
-        let gone: Vec<Question> = self.running.keys().filter(|q| !asked(q)).copied().collect();
-        for question in gone {
-            self.running.remove(&question);
-            self.stops.remove(&question);
-        }
+        self.running.retain(asked);
+        self.stops.retain(|question, _| asked(question));
         for effect in owed {
             let question = effect.question();
             if let (Effect::Run { stop: true, .. }, Some(stop)) = (&effect, self.stops.get(&question)) {
                 stop.send_replace(true);
             }
-            if !effect.leaves_process() && !self.running.contains_key(&question) {
+            if !effect.leaves_process() && !self.running.contains(&question) {
                 let future = self.inside(effect);
                 self.running.insert(question, future);
             }
@@ -103,7 +100,7 @@ impl Driver {
     pub(super) fn start_outgoing(&mut self) -> Result<(), Error> {
         for effect in self.owed() {
             let question = effect.question();
-            if self.running.contains_key(&question) {
+            if self.running.contains(&question) {
                 continue;
             }
             match effect {

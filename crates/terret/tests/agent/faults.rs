@@ -1,0 +1,183 @@
+//! A store that fails: nothing is acknowledged or started on the strength of what is not durable.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use terret::core::fact::{CallMode, Fact};
+use terret::core::line::{Event, SessionHeader};
+use terret::error::Error;
+use terret::store::{Log, MemoryStore, Opened, Store};
+
+use crate::support::{Notes, builder, endings, events, nap};
+
+/// A memory store whose nth operation fails.
+#[derive(Clone, Default)]
+struct Faulty {
+    inner: MemoryStore,
+    plan: Arc<Mutex<Plan>>,
+}
+
+#[derive(Default)]
+struct Plan {
+    appends: usize,
+    syncs: usize,
+    full_at: Option<usize>,
+    sync_fails_at: Option<usize>,
+    /// Events written, and how many of them are synced.
+    synced: usize,
+    written: usize,
+}
+
+struct FaultyLog {
+    inner: Box<dyn Log>,
+    plan: Arc<Mutex<Plan>>,
+}
+
+impl Store for Faulty {
+    fn create(&self, header: SessionHeader) -> Result<Opened, Error> {
+        self.wrap(self.inner.create(header)?)
+    }
+    fn open(&self, id: &str, fold: &mut dyn FnMut(&Event)) -> Result<Opened, Error> {
+        self.wrap(self.inner.open(id, fold)?)
+    }
+    fn dir(&self, _id: &str) -> Option<PathBuf> {
+        None
+    }
+}
+
+impl Faulty {
+    fn wrap(&self, opened: Opened) -> Result<Opened, Error> {
+        let log = Box::new(FaultyLog { inner: opened.log, plan: self.plan.clone() });
+        Ok(Opened { log, ..opened })
+    }
+}
+
+impl Log for FaultyLog {
+    fn append(&mut self, lines: &[u8]) -> Result<(), Error> {
+        let mut plan = self.plan.lock().unwrap();
+        plan.appends += 1;
+        if plan.full_at == Some(plan.appends) {
+            return Err(Error::Full { path: self.path().to_owned() });
+        }
+        plan.written += lines.iter().filter(|b| **b == b'\n').count();
+        self.inner.append(lines)
+    }
+    fn sync(&mut self) -> BoxFuture<'static, Result<(), Error>> {
+        let mut plan = self.plan.lock().unwrap();
+        plan.syncs += 1;
+        let failed = plan.sync_fails_at == Some(plan.syncs);
+        if failed {
+            let (path, why) = (self.path().to_owned(), "planned".to_owned());
+            return std::future::ready(Err(Error::Poisoned { path, why })).boxed();
+        }
+        plan.synced = plan.written;
+        self.inner.sync()
+    }
+    fn poison(&mut self, why: &str) -> Error {
+        self.inner.poison(why)
+    }
+    fn reader(&self, from: u64) -> Result<Box<dyn Read + Send>, Error> {
+        self.inner.reader(from)
+    }
+    fn length(&self) -> u64 {
+        self.inner.length()
+    }
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+}
+
+const SCRIPT: &str = r#"
+say let me
+call nap {"note": "a"}
+call nap {"note": "b"}
+---
+call nap {"note": "c"}
+---
+say done
+"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_at_every_write_leaves_a_closed_log_that_goes_on() {
+    let mut at = 0;
+    loop {
+        at += 1;
+        let (store, notes) = (Faulty::default(), Notes::default());
+        store.plan.lock().unwrap().full_at = Some(at);
+        let agent = builder(SCRIPT)
+            .store(store.clone())
+            .tool(nap(&notes, CallMode::Parallel))
+            .create(None)
+            .await
+            .unwrap();
+        let first = agent.prompt("go").await;
+        if store.plan.lock().unwrap().appends < at {
+            assert_eq!(first.unwrap().ending.word(), "completed");
+            break;
+        }
+        let idle = agent.when_idle().await.unwrap();
+        assert!(idle.broken.is_none(), "write {at}: full is not poisoned: {idle:?}");
+        let again = agent.prompt("go on").await.unwrap();
+        assert_eq!(again.ending.word(), "completed", "write {at}");
+        agent.shutdown().await.unwrap();
+        let events = events(store.inner.bytes(agent.id().as_str()).unwrap());
+        for name in ["a", "b", "c"] {
+            let mine = format!("+{name}");
+            let ran = notes.lock().unwrap().iter().filter(|n| **n == mine).count();
+            let logged = events
+                .iter()
+                .filter(
+                    |e| matches!(&e.fact, Fact::ToolCall(c) if c.arguments.contains(&format!("\"{name}\""))),
+                )
+                .count();
+            assert!(ran <= logged, "write {at}: {name} ran {ran} times, the log knows {logged}");
+        }
+        if let Ok(outcome) = first {
+            assert!(["error", "completed"].contains(&outcome.ending.word()), "write {at}: {outcome:?}");
+        }
+        assert!(endings(&events).contains(&"completed"), "write {at}");
+    }
+    assert!(at > 8, "only {at} writes were tried");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_sync_poisons_and_nothing_is_acknowledged_or_started_after_it() {
+    for at in 1..=6 {
+        let (store, notes) = (Faulty::default(), Notes::default());
+        store.plan.lock().unwrap().sync_fails_at = Some(at);
+        let agent = builder(SCRIPT)
+            .store(store.clone())
+            .tool(nap(&notes, CallMode::Parallel))
+            .create(None)
+            .await
+            .unwrap();
+        let receipt = agent.followup(agent.user("go")).await;
+        match receipt {
+            Err(_) => assert_eq!(at, 1, "only the first sync carries the acknowledgement"),
+            Ok(receipt) => assert!(receipt.settled().await.is_err() || at > 4, "sync {at}"),
+        }
+        // The driver is gone or going: no later mail is taken for done.
+        assert!(agent.prompt("more").await.is_err() || at > 4, "sync {at}");
+        let started = notes.lock().unwrap().iter().filter(|n| n.starts_with('+')).count();
+        let allowed = [0, 0, 0, 2, 2, 3, 3][at];
+        assert!(started <= allowed, "sync {at}: {started} tools started");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_costs_one_sync_for_its_attempt_and_one_for_calls_that_start_together() {
+    let (store, notes) = (Faulty::default(), Notes::default());
+    let agent = builder(SCRIPT)
+        .store(store.clone())
+        .tool(nap(&notes, CallMode::Parallel))
+        .create(None)
+        .await
+        .unwrap();
+    agent.prompt("go").await.unwrap();
+    agent.shutdown().await.unwrap();
+    // Three attempts, two groups of calls, the end of the turn.
+    assert_eq!(store.plan.lock().unwrap().syncs, 6);
+}

@@ -1,0 +1,7 @@
+//! Agents in a program: real driver, real log, scripted model.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod crash;
+mod faults;
+mod support;
+mod turns;
