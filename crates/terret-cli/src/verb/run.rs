@@ -50,21 +50,23 @@ async fn work(args: &args::Run, agent: &Agent, told: &Told, prompt: Option<Strin
         agent.recover(Recovery::Close).await?;
         told.closed();
     }
+    let mut nothing = false;
     match prompt {
         Some(prompt) => {
             agent.followup(agent.user(prompt)).await?;
         }
         None if resumed => {
             let waiting = agent.look().await?.pending.into_iter().map(|p| p.id).collect::<Vec<_>>();
-            if waiting.is_empty() && !before.suspended {
-                eprintln!("nothing was left to do in session {}", agent.id());
-            }
+            nothing = waiting.is_empty() && !before.suspended;
             agent.release(waiting).await?;
         }
         None => {}
     }
     let log = agent.look().await?.log;
     told.announce(agent.id(), &log);
+    if nothing {
+        eprintln!("nothing was left to do");
+    }
     agent.when_idle().await?;
     Ok(())
 }

@@ -26,6 +26,7 @@ use crate::render::transcript::Transcript;
 pub(super) struct Told {
     seen: Mutex<Seen>,
     progress: bool,
+    answers_on_stdout: bool,
     announced: watch::Sender<bool>,
 }
 
@@ -34,12 +35,15 @@ struct Seen {
     turns: Turns,
     ended: Vec<TurnSummary>,
     transcript: Transcript,
+    /// What is said after the session was named.
+    notes: Vec<String>,
 }
 
 impl Told {
     pub(super) fn new(args: &args::Run) -> Self {
         let progress = args.verbose || std::io::stderr().is_terminal();
-        Told { seen: Mutex::default(), progress, announced: watch::channel(false).0 }
+        let answers_on_stdout = !args.json && args.output_format == Format::Text;
+        Told { seen: Mutex::default(), progress, answers_on_stdout, announced: watch::channel(false).0 }
     }
 
     /// Listens to every event, and holds the first request back until the session was named.
@@ -53,8 +57,14 @@ impl Told {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = seen.turns.fold(event);
         seen.ended.extend(ended);
+        // The answer itself goes to stdout, the ending is said on leaving.
+        let said_elsewhere = match &event.fact {
+            Fact::UserMessage(_) | Fact::TurnEnd(_) => true,
+            Fact::AssistantMessage(answer) => self.answers_on_stdout && answer.calls.is_empty(),
+            _ => false,
+        };
         if self.progress
-            && !matches!(event.fact, Fact::UserMessage(_) | Fact::TurnEnd(_))
+            && !said_elsewhere
             && let Some(text) = seen.transcript.event(event)
         {
             // Progress is a courtesy: a closed stderr does not stop the work.
@@ -62,18 +72,24 @@ impl Told {
         }
     }
 
+    /// Something the person should know; said once the session was named.
+    pub(super) fn note(&self, text: String) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).notes.push(text);
+    }
+
     /// Names the session; by now its header and its prompt are synced.
     pub(super) fn announce(&self, id: &SessionId, log: &Path) {
-        let _ = writeln!(std::io::stderr(), "session {id}  {}", log.display());
+        let notes = std::mem::take(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner).notes);
+        let lines: String = notes.iter().map(|note| format!("{note}\n")).collect();
+        let _ = write!(std::io::stderr(), "session {id}  {}\n{lines}", log.display());
         self.announced.send_replace(true);
     }
 
     /// Says what a dead writer left open and this run closed.
     pub(super) fn closed(&self) {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        for turn in &seen.ended {
+        for turn in self.turns() {
             let words = turn.reason.as_ref().map(|r| render::ending::words(r, 1)).unwrap_or_default();
-            let _ = writeln!(std::io::stderr(), "closed turn {} of the last run ({words})", turn.turn);
+            self.note(format!("closed turn {} of the last run ({words})", turn.turn));
         }
     }
 

@@ -26,7 +26,7 @@ pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<Agent, P
     };
     let config = open::config(&cwd, &args.sets)?;
     for note in &config.notes {
-        eprintln!("note: {note}");
+        told.note(format!("note: {note}"));
     }
     let models = providers(&config)?;
     let (asked, configured) = (args.model.as_deref().map(route), config.text("model").map(route));
