@@ -84,6 +84,16 @@ pub enum Class {
     Barrier,
 }
 
+impl Class {
+    /// The class of a type on disk; `None`: neither a core type nor a plugin's.
+    pub fn of(kind: &str) -> Option<Class> {
+        if kind.starts_with("x/") {
+            return Some(Class::Plain);
+        }
+        Fact::TABLE.iter().find(|(name, _)| *name == kind).map(|(_, class)| *class)
+    }
+}
+
 facts! {
     /// Written by the store with the first append of a writer. Its absence at seq 0 means the file is not
     /// ours. Suspends the machine: calls that ran are orphaned, the open attempt is lost.
