@@ -93,7 +93,7 @@ impl Machine {
         match *t.stage() {
             Stage::PreStep => {
                 let batch = t.batch().iter().map(|p| p.id.clone()).collect();
-                out.push(Effect::PreStep { turn, step: step + 1, batch });
+                out.push(Effect::PreStep { turn, step: step.saturating_add(1), batch });
             }
             Stage::Preparing { attempt, delay_ms } => {
                 out.push(Effect::Prepare { turn, step, attempt, delay_ms });
@@ -124,7 +124,7 @@ impl Machine {
                 if !(self.state.armed() && self.state.inbox().wakes()) {
                     return;
                 }
-                self.put(Fact::TurnStart(TurnStart { turn: self.state.last_turn() + 1 }), out);
+                self.put(Fact::TurnStart(TurnStart { turn: self.state.last_turn().saturating_add(1) }), out);
                 continue;
             };
             let (turn, step) = (t.number(), t.step());
@@ -182,7 +182,7 @@ fn next_admission(calls: &[CallState]) -> Option<(CallId, u32)> {
             running().count() < MAX_PARALLEL_CALLS && running().all(|call| call.mode == CallMode::Parallel)
         }
     };
-    room.then_some((next.id, next.runs + 1))
+    room.then_some((next.id, next.runs.saturating_add(1)))
 }
 
 /// The reason a verdict gives a turn.

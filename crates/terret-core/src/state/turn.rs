@@ -299,7 +299,7 @@ impl Turn {
     pub(super) fn fail(&mut self, attempt: u32, next: Next) {
         self.stage = match next {
             Next::Recover => Stage::Recovering { attempt },
-            Next::Retry => Stage::Preparing { attempt: attempt + 1, delay_ms: 0 },
+            Next::Retry => Stage::Preparing { attempt: attempt.saturating_add(1), delay_ms: 0 },
             Next::End => {
                 self.failed = true;
                 Stage::Closing
@@ -308,7 +308,7 @@ impl Turn {
     }
 
     pub(super) fn retry(&mut self, attempt: u32, delay_ms: u64) {
-        self.stage = Stage::Preparing { attempt: attempt + 1, delay_ms };
+        self.stage = Stage::Preparing { attempt: attempt.saturating_add(1), delay_ms };
     }
 
     pub(super) fn start_call(&mut self, started: &ToolCall) {
