@@ -136,7 +136,7 @@ impl Machine {
                 continue;
             }
             match t.stage() {
-                Stage::Claiming => self.claim(turn, step == 0, out),
+                Stage::Claiming => self.claim(turn, !t.entered(), out),
                 Stage::StepDone | Stage::Emptied => self.put(Fact::StepEnd(StepEnd { turn, step }), out),
                 Stage::PreStep
                 | Stage::Entering { .. }

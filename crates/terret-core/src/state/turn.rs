@@ -12,6 +12,7 @@ pub struct Turn {
     number: u32,
     step: u32,
     step_open: bool,
+    entered: bool,
     stage: Stage,
     verdict: Option<Verdict>,
     sticky_max_tokens: bool,
@@ -130,6 +131,11 @@ impl Turn {
         self.step_open
     }
 
+    /// Whether a step of it was wholly admitted. One that was torn before that never reached a model.
+    pub fn entered(&self) -> bool {
+        self.entered
+    }
+
     /// Where it stands.
     pub fn stage(&self) -> &Stage {
         &self.stage
@@ -180,6 +186,7 @@ impl Turn {
             number,
             step: 0,
             step_open: false,
+            entered: false,
             stage: Stage::Claiming,
             verdict: None,
             sticky_max_tokens: false,
@@ -236,6 +243,7 @@ impl Turn {
     fn enter(&mut self, left: u32) {
         if left == 0 {
             self.batch.clear();
+            self.entered = true;
             self.stage = Stage::Preparing { attempt: 1, delay_ms: 0 };
         } else {
             self.stage = Stage::Entering { left };
