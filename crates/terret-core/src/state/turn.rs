@@ -216,6 +216,7 @@ impl Turn {
 
     pub(super) fn claim(&mut self, batch: Vec<Pending>) {
         self.batch = batch;
+        self.gave_back = false;
         self.stage = Stage::PreStep;
     }
 
