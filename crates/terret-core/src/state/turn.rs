@@ -224,7 +224,10 @@ impl Turn {
         let (given, kept) = std::mem::take(&mut self.batch).into_iter().partition(|p| ids.contains(&p.id));
         self.batch = kept;
         self.gave_back = true;
-        self.stage = if self.step_open { Stage::Emptied } else { Stage::Claiming };
+        // Closers may give back in two groups: what is left between them is still claimed.
+        if self.batch.is_empty() {
+            self.stage = if self.step_open { Stage::Emptied } else { Stage::Claiming };
+        }
         given
     }
 
