@@ -384,8 +384,9 @@ impl Turn {
         };
     }
 
-    /// The writer that ran the calls is gone.
+    /// The writer that ran the calls is gone, and nothing starts on what was asked of it.
     pub(super) fn orphan(&mut self) {
+        self.latch = false;
         if let Stage::Tools(calls) = &mut self.stage {
             for call in calls.iter_mut().filter(|call| call.status == CallStatus::Running) {
                 call.status = CallStatus::Orphaned;
