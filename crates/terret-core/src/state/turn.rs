@@ -264,7 +264,10 @@ impl Turn {
         {
             *visible = match chunk {
                 Chunk::TextDelta { text, .. } | Chunk::RefusalDelta { text, .. } => !text.trim().is_empty(),
-                Chunk::BlockEnd { block: Some(Block::Text { text, .. }), .. } => !text.trim().is_empty(),
+                Chunk::BlockEnd {
+                    block: Some(Block::Text { text, .. } | Block::Refusal { text, .. }),
+                    ..
+                } => !text.trim().is_empty(),
                 Chunk::ResponseStart { .. }
                 | Chunk::BlockStart { .. }
                 | Chunk::ReasoningDelta { .. }
