@@ -146,7 +146,7 @@ impl State {
             Fact::RequestAttempt(attempt) => self.in_turn(|turn| turn.attempt(attempt.attempt)),
             Fact::AssistantChunk(chunk) => self.in_turn(|turn| turn.chunk(&chunk.chunk)),
             Fact::AssistantMessage(message) => self.in_turn(|turn| turn.answer(message)),
-            Fact::RequestFailed(failed) => self.in_turn(|turn| turn.fail(failed.attempt, failed.next)),
+            Fact::RequestFailed(failed) => self.in_turn(|turn| turn.fail(failed)),
             Fact::RequestRetry(retry) => self.in_turn(|turn| turn.retry(retry.attempt, retry.delay_ms)),
             Fact::ToolCall(call) => self.in_turn(|turn| turn.start_call(call)),
             Fact::ToolResult(result) => self.in_turn(|turn| turn.finish_call(result)),

@@ -1,8 +1,10 @@
 //! The open turn: where it stands, and how each fact moves it.
 
 use super::Pending;
-use crate::chunk::{Chunk, FinishKind};
-use crate::fact::{AssistantMessage, CallMode, EffectClass, Next, Outcome, ToolCall, ToolResult};
+use crate::chunk::{Chunk, FinishKind, code};
+use crate::fact::{
+    AssistantMessage, CallMode, EffectClass, Next, Outcome, RequestFailed, ToolCall, ToolResult,
+};
 use crate::id::{CallId, MsgId};
 use crate::message::Block;
 
@@ -311,12 +313,14 @@ impl Turn {
         self.stage = Stage::StepDone;
     }
 
-    pub(super) fn fail(&mut self, attempt: u32, next: Next) {
-        self.stage = match next {
+    pub(super) fn fail(&mut self, failed: &RequestFailed) {
+        let attempt = failed.attempt;
+        self.stage = match failed.next {
             Next::Recover => Stage::Recovering { attempt },
             Next::Retry => Stage::Preparing { attempt: attempt.saturating_add(1), delay_ms: 0 },
             Next::End => {
-                self.failed = true;
+                // The closers of a crash write this one; the turn they end is interrupted, not failed.
+                self.failed |= failed.failure.code != code::INTERRUPTED;
                 Stage::Closing
             }
         };
@@ -371,16 +375,12 @@ impl Turn {
             Stage::Emptied => Stage::Claiming,
             Stage::StepDone if more || self.verdict.is_none() => Stage::Claiming,
             Stage::StepDone => Stage::Stopping,
-            // Given up on: the failure that was under judgement is the turn's.
-            Stage::Recovering { .. } => {
-                self.failed = true;
-                Stage::Closing
-            }
             Stage::Claiming
             | Stage::PreStep
             | Stage::Entering { .. }
             | Stage::Preparing { .. }
             | Stage::Streaming { .. }
+            | Stage::Recovering { .. }
             | Stage::Tools(_)
             | Stage::Stopping
             | Stage::Closing => Stage::Closing,
