@@ -34,12 +34,14 @@ pub enum Handled {
 pub struct Machine {
     state: State,
     suspended: bool,
+    /// The disk was full: no turn starts until somebody posts again.
+    full: bool,
 }
 
 impl Machine {
     /// A machine over the fold of a log. Hand it [`Input::Opened`] before anything else.
     pub fn new(state: State) -> Self {
-        Machine { state, suspended: false }
+        Machine { state, suspended: false, full: false }
     }
 
     /// The fold so far, decided facts included.
@@ -55,7 +57,10 @@ impl Machine {
     /// Takes one input in; appends the facts it implies, already folded, to `out`.
     pub fn handle(&mut self, input: Input, out: &mut Vec<Decided>) -> Handled {
         let handled = match input {
-            Input::Send(send) => self.send(send, out),
+            Input::Send(send) => {
+                self.full &= !send.wake;
+                self.send(send, out)
+            }
             Input::Remove { msgs, why } => self.remove(msgs, why, out),
             Input::Release { msgs } => self.release(msgs, out),
             Input::Cancel { cause } => self.cancel(cause, out),
@@ -121,7 +126,7 @@ impl Machine {
     fn run_on(&mut self, out: &mut Vec<Decided>) {
         while !self.suspended {
             let Some(t) = self.state.turn() else {
-                if !(self.state.armed() && self.state.inbox().wakes()) {
+                if self.full || !(self.state.armed() && self.state.inbox().wakes()) {
                     return;
                 }
                 self.put(Fact::TurnStart(TurnStart { turn: self.state.last_turn().saturating_add(1) }), out);
