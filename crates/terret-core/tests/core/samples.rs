@@ -15,15 +15,15 @@ use terret_core::line::{SessionHeader, SessionTag};
 use terret_core::message::{Block, CallKind, Form, Message, ProviderData, Role, Source};
 use terret_core::raw::Raw;
 
-pub fn raw(json: &str) -> Raw {
+pub(crate) fn raw(json: &str) -> Raw {
     Raw::parse(json).unwrap()
 }
 
-pub fn call_id(turn: u32, step: u32, ordinal: u32) -> CallId {
+pub(crate) fn call_id(turn: u32, step: u32, ordinal: u32) -> CallId {
     CallId { turn, step, ordinal }
 }
 
-pub fn header() -> Header {
+pub(crate) fn header() -> Header {
     Header {
         provider: "mock".into(),
         model: "m".into(),
@@ -40,11 +40,11 @@ pub fn header() -> Header {
     }
 }
 
-pub fn context() -> RequestContext {
+pub(crate) fn context() -> RequestContext {
     RequestContext { provider: "mock".into(), model: "m".into(), context_window: Some(128_000) }
 }
 
-pub fn attempt(attempt: u32) -> RequestAttempt {
+pub(crate) fn attempt(attempt: u32) -> RequestAttempt {
     RequestAttempt {
         turn: 1,
         step: 1,
@@ -56,7 +56,7 @@ pub fn attempt(attempt: u32) -> RequestAttempt {
     }
 }
 
-pub fn opened(epoch: u64) -> WriterOpened {
+pub(crate) fn opened(epoch: u64) -> WriterOpened {
     WriterOpened {
         epoch,
         pid: 7,
@@ -68,7 +68,7 @@ pub fn opened(epoch: u64) -> WriterOpened {
     }
 }
 
-pub fn usage(input: u64, output: u64) -> Usage {
+pub(crate) fn usage(input: u64, output: u64) -> Usage {
     Usage { input_tokens: input, output_tokens: output, ..Usage::default() }
 }
 
@@ -113,7 +113,7 @@ fn plugin_message(id: &str) -> Message {
 }
 
 /// One fact of each type, in an order a log could have, and a plugin's event.
-pub fn every_fact() -> Vec<Fact> {
+pub(crate) fn every_fact() -> Vec<Fact> {
     let (turn, step) = (1, 1);
     let id = call_id(1, 1, 0);
     let added = |id: &str, lane, wake, replaces: Option<&str>| {
@@ -222,7 +222,7 @@ pub fn every_fact() -> Vec<Fact> {
     ]
 }
 
-pub fn session() -> SessionHeader {
+pub(crate) fn session() -> SessionHeader {
     SessionHeader {
         kind: SessionTag::Session,
         format: 1,
