@@ -1,10 +1,12 @@
 //! The fold of the log: ids, counts and flags, never text. Only [`State::apply`] changes it.
 
 mod inbox;
+mod stage;
 mod turn;
 
 pub use inbox::{Inbox, Pending};
-pub use turn::{CallState, CallStatus, CauseKind, Stage, Turn, Verdict};
+pub use stage::{CallState, CallStatus, CauseKind, Stage, Verdict};
+pub use turn::Turn;
 
 use crate::digest::{context_digest, header_digest};
 use crate::fact::{Cause, EndReason, Fact};
