@@ -142,7 +142,6 @@ impl Turn {
     pub(super) fn start_step(&mut self, step: u32, admits: u32) {
         self.step = step;
         self.step_open = true;
-        self.verdict = None;
         self.enter(admits);
     }
 
@@ -156,6 +155,7 @@ impl Turn {
         if left == 0 {
             self.batch.clear();
             self.entered = true;
+            self.verdict = None;
             self.stage = Stage::Preparing { attempt: 1, delay_ms: 0 };
         } else {
             self.stage = Stage::Entering { left };

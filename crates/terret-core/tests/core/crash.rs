@@ -151,6 +151,17 @@ fn resuming_a_step_that_was_not_wholly_admitted() {
 }
 
 #[test]
+fn a_verdict_stands_until_a_later_step_is_wholly_admitted() {
+    let mut session = at(|q| matches!(q, Question::Stopping(..)));
+    session.feed(send("s", Lane::NextStep, false));
+    session.answer(Answer::Voted);
+    session.answer(enter(&["s"]));
+    let mut session = torn_after(&session, "step 2 admits 1");
+    assert_eq!(session.feed(resume()), ["returned [s]", "step 2 end", "claimed [s]"]);
+    assert_eq!(session.answer(enter(&[])), ["end completed"]);
+}
+
+#[test]
 fn resuming_an_open_attempt_asks_again() {
     let mut session = streaming();
     session.answer(said("par"));
