@@ -87,6 +87,17 @@ fn the_first_cancel_wins() {
 }
 
 #[test]
+fn the_first_cancel_wins_in_any_log() {
+    use terret_core::fact::{Fact, TurnCancel, TurnStart};
+    let mut state = terret_core::state::State::default();
+    state.apply(&Fact::TurnStart(TurnStart { turn: 1 }));
+    for cause in [Cause::Parent, user()] {
+        state.apply(&Fact::TurnCancel(TurnCancel { turn: 1, cause }));
+    }
+    assert_eq!(state.turn().unwrap().cancelled(), Some(terret_core::state::CauseKind::Other));
+}
+
+#[test]
 fn a_finish_behind_a_cancel_is_late() {
     let mut session = streaming();
     session.cancel(user());

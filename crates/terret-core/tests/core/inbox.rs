@@ -77,6 +77,12 @@ fn cancel_parks_what_was_there_and_obeys_what_came_after() {
     // A wake while the cancel converges goes to the next turn, and there is one.
     assert_eq!(latched.feed(send("m3", Lane::NextStep, true)), ["added m3"]);
     latched.feed(send("c", Lane::NextStep, false));
+    // So it is with a release.
+    let mut released = session.clone();
+    released.log.truncate(released.log.len() - 3);
+    let mut released = Session::refolded(&released.log);
+    released.feed(release(&["m2"]));
+    assert_eq!(released.answer(crate::harness::ran())[3..], ["turn 2", "claimed [m2]"]);
     let facts = latched.answer(crate::harness::ran());
     assert_eq!(facts[2..], ["end aborted user", "turn 2", "claimed [c m2]"]);
 }
@@ -143,6 +149,9 @@ fn held_context_does_not_open_another_step() {
     assert_eq!(session.pending(), ["s held"]);
     session.send("m2");
     assert_eq!(session.questions(), [terret_core::effect::Question::PreStep(2, 1)]);
+    session.until(|q| matches!(q, terret_core::effect::Question::Stream(..)));
+    session.answer(crate::harness::text("done"));
+    assert_eq!(session.questions(), [terret_core::effect::Question::Stopping(2, 1)]);
     session.finish();
     assert_eq!(session.pending(), ["s held"]);
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use terret_core::chunk::FinishKind;
+use terret_core::chunk::{Chunk, FinishKind};
 use terret_core::digest::{RequestDigest, header_digest, message_digest};
 use terret_core::effect::Question;
 use terret_core::fact::{CallMode, EffectClass, EndReason, Fact, StepStart, SurfaceReplaced, UserMessage};
 use terret_core::id::Digest;
 use terret_core::input::{Answer, Input, Settled};
 use terret_core::line::Event;
-use terret_core::message::{Block, Form, Message, Role, Source};
-use terret_core::project::{Messages, Request, TurnSummary, Turns};
+use terret_core::message::{Block, BlockKind, Form, Message, Role, Source};
+use terret_core::project::{Messages, OpenTurn, Request, TurnSummary, Turns};
 
 use crate::harness::{
     Session, admitted, calls, close, enter, failed, prepared, reject, resume, settled, text,
@@ -129,6 +129,56 @@ fn cut_text_stays_in_the_conversation() {
     let messages = messages(&session.log);
     assert_eq!(messages.list().last().unwrap().message.text(), "partial");
     assert_eq!(ids(&messages), ["m1", "answer-1.1.1"]);
+}
+
+fn open_turn(log: &[Event]) -> OpenTurn {
+    let mut open = OpenTurn::default();
+    log.iter().for_each(|event| open.fold(event));
+    open
+}
+
+#[test]
+fn an_answer_names_the_chunks_of_its_own_attempt() {
+    let mut session = streaming();
+    session.answer(crate::harness::said("one"));
+    session.answer(failed("SERVER"));
+    session.answer(Answer::Retry { by: "retry".into(), delay_ms: 0 });
+    session.answer(prepared());
+    session.answer(crate::harness::said("two"));
+    session.feed(crate::harness::send("m2", terret_core::fact::Lane::NextTurn, true));
+    let call = vec![
+        Chunk::BlockStart { index: 1, block_type: BlockKind::ToolCall, id: None, name: Some("read".into()) },
+        Chunk::BlockStart { index: 2, block_type: BlockKind::ToolCall, id: None, name: Some("write".into()) },
+    ];
+    session.answer(Answer::Chunks(call));
+    let mode = |name: &str, arguments: &str| match (name, arguments) {
+        ("read", "{}") => CallMode::Parallel,
+        _ => CallMode::Exclusive,
+    };
+    assert!(open_turn(&session.log).finished(mode).is_none(), "no finish, no answer");
+
+    let mut cut = session.clone();
+    cut.cancel(crate::harness::user());
+    let first = session.log.iter().rposition(|e| matches!(e.fact, Fact::InboxAdded(_))).unwrap() as u64;
+    let ranges = [[first - 2, first - 1], [first + 1, first + 2]];
+    let interrupted = cut.log.iter().find_map(|e| match &e.fact {
+        Fact::AssistantMessage(answer) => Some(answer.clone()),
+        _ => None,
+    });
+    let interrupted = interrupted.unwrap();
+    assert_eq!((interrupted.message.text().as_str(), interrupted.sources.as_slice()), ("two", &ranges[..]));
+
+    let last = Chunk::Finish { reason: FinishKind::ToolCalls, raw: "tool_calls".into() };
+    session.answer(Answer::Chunks(vec![last]));
+    let done = open_turn(&session.log).finished(mode).unwrap();
+    assert_eq!(done.sources, [ranges[0], [first + 1, first + 3]]);
+    let calls: Vec<_> = done.calls.iter().map(|c| (c.call, c.name.as_str(), c.mode)).collect();
+    let expected =
+        [(call_id(1, 1, 0), "read", CallMode::Parallel), (call_id(1, 1, 1), "write", CallMode::Exclusive)];
+    assert_eq!(calls, expected);
+    assert_eq!(&*done.message.id.0, "answer-1.1.2");
+    session.answer(Answer::Finished(Box::new(done)));
+    assert_eq!(open_turn(&session.log).call(call_id(1, 1, 1)), Some(("write", "{}")));
 }
 
 #[test]
