@@ -302,3 +302,12 @@ fn turns_are_summed_up() {
     assert_eq!(second.claimed, [], "given back");
     assert!(matches!(second.reason, Some(EndReason::Blocked { .. })));
 }
+
+#[test]
+fn counts_of_a_hostile_log_stop_at_the_top() {
+    let mut sum = usage(u64::MAX, u64::MAX);
+    sum.cache_read_tokens = Some(u64::MAX);
+    let other = sum.clone();
+    sum.add(&other);
+    assert_eq!((sum.input_tokens, sum.cache_read_tokens, sum.total()), (u64::MAX, Some(u64::MAX), u64::MAX));
+}
