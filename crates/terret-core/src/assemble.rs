@@ -161,7 +161,13 @@ impl Assembler {
 
     fn block(&self, open: &Open) -> Option<Block> {
         if let Some(whole) = &open.whole {
-            return Some(whole.clone());
+            let mut whole = whole.clone();
+            if let Block::ToolCall { arguments, kind: CallKind::Json, .. } = &mut whole
+                && arguments.trim().is_empty()
+            {
+                "{}".clone_into(arguments);
+            }
+            return Some(whole);
         }
         let provider = open.data.as_ref().map(|data| ProviderData {
             protocol: self.route.protocol.clone(),

@@ -209,20 +209,19 @@ pub struct Usage {
 impl Usage {
     /// Input and output, cached or not.
     pub fn total(&self) -> u64 {
-        self.input_tokens
-            + self.cache_read_tokens.unwrap_or(0)
-            + self.cache_write_tokens.unwrap_or(0)
-            + self.output_tokens
+        [self.cache_read_tokens.unwrap_or(0), self.cache_write_tokens.unwrap_or(0), self.output_tokens]
+            .into_iter()
+            .fold(self.input_tokens, u64::saturating_add)
     }
 
     /// Adds another response's counts; the raw object does not add up and is dropped.
     pub fn add(&mut self, other: &Usage) {
         let plus = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (None, None) => None,
-            (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
+            (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
         };
-        self.input_tokens += other.input_tokens;
-        self.output_tokens += other.output_tokens;
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
         self.cache_read_tokens = plus(self.cache_read_tokens, other.cache_read_tokens);
         self.cache_write_tokens = plus(self.cache_write_tokens, other.cache_write_tokens);
         self.reasoning_tokens = plus(self.reasoning_tokens, other.reasoning_tokens);

@@ -5,11 +5,15 @@
 //! constant for the first) and every byte after that line's newline up to this line's `,"h"`.
 //! Source: `docs/reference/log-format.md`.
 
-use serde::{Deserialize, Serialize};
+mod header;
+
+pub use header::{Parent, SessionHeader, SessionTag};
+
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::fact::{Class, Fact, PluginEvent, Rel};
-use crate::id::{Digest, Seq, SessionId};
+use crate::id::{Digest, Seq};
 use crate::limits::MAX_LINE_BYTES;
 use crate::raw::Raw;
 
@@ -29,77 +33,6 @@ pub struct Event {
     pub time: u64,
     /// What happened.
     pub fact: Fact,
-}
-
-/// The first line of a log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SessionHeader {
-    /// Always `session`.
-    #[serde(rename = "type")]
-    pub kind: SessionTag,
-    /// Version of the format.
-    pub format: u32,
-    /// Id of the session.
-    pub id: SessionId,
-    /// Epoch milliseconds.
-    pub created: u64,
-    /// Working directory of the tools.
-    pub cwd: String,
-    /// Program and version.
-    pub by: String,
-    /// Where a fork left its parent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<Parent>,
-    /// Who started the session, where it was not a person.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Raw>,
-}
-
-/// The `type` of a header line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum SessionTag {
-    /// `session`.
-    Session,
-}
-
-/// The point at which a fork left its parent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Parent {
-    /// The parent session.
-    pub id: SessionId,
-    /// Last event taken along.
-    pub seq: Seq,
-    /// Chain value of the parent at that event.
-    pub h: Digest,
-}
-
-impl SessionHeader {
-    /// The header line, newline included.
-    pub fn to_line(&self) -> Result<Vec<u8>, serde_json::Error> {
-        let mut out = serde_json::to_vec(self)?;
-        out.pop();
-        close_line(&mut out, 0);
-        Ok(out)
-    }
-
-    /// Reads a header line (without its newline).
-    pub fn parse(line: &[u8]) -> Result<Self, LineError> {
-        check_crc(line)?;
-        let probe: Probe = serde_json::from_slice(line).map_err(LineError::json)?;
-        if probe.format > FORMAT {
-            return Err(LineError::Newer { found: probe.format });
-        }
-        serde_json::from_slice(line).map_err(LineError::json)
-    }
-}
-
-#[derive(Deserialize)]
-struct Probe {
-    format: u32,
 }
 
 /// What is wrong with a line.
@@ -198,8 +131,11 @@ impl<'a> Line<'a> {
         if !e.data.get().starts_with('{') {
             return Err(LineError::Form("`data` is not an object".into()));
         }
-        if e.kind.starts_with("x/") && e.rel.is_none() {
-            return Err(LineError::Form(format!("plugin event `{}` without `rel`", e.kind)));
+        if e.kind.starts_with("x/") != e.rel.is_some() {
+            return Err(LineError::Form(format!(
+                "`rel` belongs on plugin events only, and there always: `{}`",
+                e.kind
+            )));
         }
         Ok(Line {
             seq: e.seq,
@@ -219,6 +155,9 @@ impl<'a> Line<'a> {
             let data = Raw::parse(self.data).map_err(LineError::json)?;
             Fact::Plugin(PluginEvent { kind: self.kind.to_string(), rel, v: self.v, data })
         } else {
+            if self.v != 1 {
+                return Err(LineError::UnknownType(format!("{}, version {}", self.kind, self.v)));
+            }
             match Fact::parse(&self.kind, self.data) {
                 None => return Err(LineError::UnknownType(self.kind.to_string())),
                 Some(parsed) => {
@@ -249,14 +188,29 @@ impl Tip {
         self.next
     }
 
-    /// Chain value after the last line.
+    /// Chain value after the last line: its `h` where it carries one.
     pub fn head(&self) -> Digest {
         self.chain.value()
     }
 
     /// Appends the line of one fact to `out` and returns its seq. `synced`: the highest seq known synced,
-    /// on the first line after that sync.
+    /// on the first line after that sync. After an error nothing was appended.
     pub fn encode(
+        &mut self,
+        out: &mut Vec<u8>,
+        time: u64,
+        fact: &Fact,
+        synced: Option<Seq>,
+    ) -> Result<Seq, LineError> {
+        let start = out.len();
+        let appended = self.append(out, time, fact, synced);
+        if appended.is_err() {
+            out.truncate(start);
+        }
+        appended
+    }
+
+    fn append(
         &mut self,
         out: &mut Vec<u8>,
         time: u64,
@@ -269,6 +223,7 @@ impl Tip {
         // Writing to a vector does not fail.
         let _ = write!(out, r#"{{"seq":{seq},"time":{time},"type":"{}""#, fact.type_name());
         if let Fact::Plugin(event) = fact {
+            check_plugin(event)?;
             let rel = match event.rel {
                 Rel::View => "view",
                 Rel::Context => "context",
@@ -285,7 +240,6 @@ impl Tip {
         }
         let length = out.len() - start + H_TAIL + CRC_TAIL + 1;
         if length > MAX_LINE_BYTES {
-            out.truncate(start);
             return Err(LineError::TooLong(length));
         }
         if fact.class() == Class::Barrier {
@@ -309,6 +263,9 @@ impl Tip {
         if line.seq != self.next {
             return Err(LineError::Seq { expected: self.next, found: line.seq });
         }
+        if Class::of(&line.kind).is_some_and(|class| (class == Class::Barrier) != line.h.is_some()) {
+            return Err(LineError::Form(format!("`{}` with or without `h`, against its class", line.kind)));
+        }
         match line.h {
             Some(expected) => {
                 let cut = bytes.len().saturating_sub(CRC_TAIL + H_TAIL);
@@ -330,33 +287,56 @@ impl Tip {
 
 /// The running hash over a log's lines.
 #[derive(Clone, Debug)]
-struct Chain(blake3::Hasher);
+struct Chain {
+    link: Digest,
+    /// What came since the link; `None`: nothing.
+    since: Option<blake3::Hasher>,
+}
 
 impl Chain {
     fn start() -> Self {
-        Chain::after(Digest::of(CHAIN_START))
-    }
-
-    fn after(h: Digest) -> Self {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&h.0);
-        Chain(hasher)
+        Chain { link: Digest::of(CHAIN_START), since: None }
     }
 
     fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
+        let from = || {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update(&self.link.0);
+            hasher
+        };
+        self.since.get_or_insert_with(from).update(bytes);
     }
 
     fn value(&self) -> Digest {
-        Digest(*self.0.finalize().as_bytes())
+        match &self.since {
+            Some(hasher) => Digest(*hasher.finalize().as_bytes()),
+            None => self.link,
+        }
     }
 
     /// The value so far, from which the next link runs.
     fn link(&mut self) -> Digest {
-        let h = self.value();
-        *self = Chain::after(h);
-        h
+        self.link = self.value();
+        self.since = None;
+        self.link
     }
+}
+
+/// Whether a reader would take a plugin's event for what it is.
+fn check_plugin(event: &PluginEvent) -> Result<(), LineError> {
+    let word = |part: &str| {
+        let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+        !part.is_empty() && part.bytes().all(legal)
+    };
+    let mut parts = event.kind.strip_prefix("x/").unwrap_or_default().split('/');
+    let named = parts.next().is_some_and(word) && parts.next().is_some_and(word) && parts.all(word);
+    if !named {
+        return Err(LineError::Form(format!("`{}` is not `x/<plugin>/<kind>`", event.kind)));
+    }
+    if !event.data.get().starts_with('{') {
+        return Err(LineError::Form(format!("the data of `{}` is not an object", event.kind)));
+    }
+    Ok(())
 }
 
 /// Adds the checksum, the brace and the newline.

@@ -34,12 +34,14 @@ pub enum Handled {
 pub struct Machine {
     state: State,
     suspended: bool,
+    /// The disk was full: no turn starts until somebody posts again.
+    full: bool,
 }
 
 impl Machine {
     /// A machine over the fold of a log. Hand it [`Input::Opened`] before anything else.
     pub fn new(state: State) -> Self {
-        Machine { state, suspended: false }
+        Machine { state, suspended: false, full: false }
     }
 
     /// The fold so far, decided facts included.
@@ -55,7 +57,10 @@ impl Machine {
     /// Takes one input in; appends the facts it implies, already folded, to `out`.
     pub fn handle(&mut self, input: Input, out: &mut Vec<Decided>) -> Handled {
         let handled = match input {
-            Input::Send(send) => self.send(send, out),
+            Input::Send(send) => {
+                self.full &= !send.wake;
+                self.send(send, out)
+            }
             Input::Remove { msgs, why } => self.remove(msgs, why, out),
             Input::Release { msgs } => self.release(msgs, out),
             Input::Cancel { cause } => self.cancel(cause, out),
@@ -93,7 +98,7 @@ impl Machine {
         match *t.stage() {
             Stage::PreStep => {
                 let batch = t.batch().iter().map(|p| p.id.clone()).collect();
-                out.push(Effect::PreStep { turn, step: step + 1, batch });
+                out.push(Effect::PreStep { turn, step: step.saturating_add(1), batch });
             }
             Stage::Preparing { attempt, delay_ms } => {
                 out.push(Effect::Prepare { turn, step, attempt, delay_ms });
@@ -121,10 +126,10 @@ impl Machine {
     fn run_on(&mut self, out: &mut Vec<Decided>) {
         while !self.suspended {
             let Some(t) = self.state.turn() else {
-                if !(self.state.armed() && self.state.inbox().wakes()) {
+                if self.full || !(self.state.armed() && self.state.inbox().wakes()) {
                     return;
                 }
-                self.put(Fact::TurnStart(TurnStart { turn: self.state.last_turn() + 1 }), out);
+                self.put(Fact::TurnStart(TurnStart { turn: self.state.last_turn().saturating_add(1) }), out);
                 continue;
             };
             let (turn, step) = (t.number(), t.step());
@@ -136,7 +141,7 @@ impl Machine {
                 continue;
             }
             match t.stage() {
-                Stage::Claiming => self.claim(turn, step == 0, out),
+                Stage::Claiming => self.claim(turn, !t.entered(), out),
                 Stage::StepDone | Stage::Emptied => self.put(Fact::StepEnd(StepEnd { turn, step }), out),
                 Stage::PreStep
                 | Stage::Entering { .. }
@@ -182,7 +187,7 @@ fn next_admission(calls: &[CallState]) -> Option<(CallId, u32)> {
             running().count() < MAX_PARALLEL_CALLS && running().all(|call| call.mode == CallMode::Parallel)
         }
     };
-    room.then_some((next.id, next.runs + 1))
+    room.then_some((next.id, next.runs.saturating_add(1)))
 }
 
 /// The reason a verdict gives a turn.

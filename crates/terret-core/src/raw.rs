@@ -3,23 +3,38 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
 
-/// One JSON value, kept exactly as it was written: numbers, key order and spacing included.
-#[derive(Clone, Serialize, Deserialize)]
+/// One JSON value on one line, kept exactly as it was written: numbers, key order and spacing included.
+/// Line breaks between its tokens become spaces, since a log line has none.
+#[derive(Clone, Serialize)]
 #[serde(transparent)]
 pub struct Raw(Box<RawValue>);
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Raw::on_one_line(Box::<RawValue>::deserialize(d)?).map_err(de::Error::custom)
+    }
+}
 
 impl Raw {
     /// Takes JSON text; an error if it is not one JSON value.
     pub fn parse(text: impl Into<String>) -> Result<Self, serde_json::Error> {
-        RawValue::from_string(text.into()).map(Raw)
+        RawValue::from_string(text.into()).and_then(Raw::on_one_line)
+    }
+
+    fn on_one_line(value: Box<RawValue>) -> Result<Self, serde_json::Error> {
+        if !value.get().contains(['\n', '\r']) {
+            return Ok(Raw(value));
+        }
+        // Inside strings JSON has them escaped: these stand between tokens.
+        RawValue::from_string(value.get().replace(['\n', '\r'], " ")).map(Raw)
     }
 
     /// Serialises a value in its own field order.
     pub fn from_value<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        serde_json::value::to_raw_value(value).map(Raw)
+        serde_json::value::to_raw_value(value).and_then(Raw::on_one_line)
     }
 
     /// A JSON string.

@@ -1,10 +1,12 @@
 //! The fold of the log: ids, counts and flags, never text. Only [`State::apply`] changes it.
 
 mod inbox;
+mod stage;
 mod turn;
 
 pub use inbox::{Inbox, Pending};
-pub use turn::{CallState, CallStatus, CauseKind, Stage, Turn, Verdict};
+pub use stage::{CallState, CallStatus, CauseKind, Stage, Verdict};
+pub use turn::Turn;
 
 use crate::digest::{context_digest, header_digest};
 use crate::fact::{Cause, EndReason, Fact};
@@ -146,7 +148,7 @@ impl State {
             Fact::RequestAttempt(attempt) => self.in_turn(|turn| turn.attempt(attempt.attempt)),
             Fact::AssistantChunk(chunk) => self.in_turn(|turn| turn.chunk(&chunk.chunk)),
             Fact::AssistantMessage(message) => self.in_turn(|turn| turn.answer(message)),
-            Fact::RequestFailed(failed) => self.in_turn(|turn| turn.fail(failed.attempt, failed.next)),
+            Fact::RequestFailed(failed) => self.in_turn(|turn| turn.fail(failed)),
             Fact::RequestRetry(retry) => self.in_turn(|turn| turn.retry(retry.attempt, retry.delay_ms)),
             Fact::ToolCall(call) => self.in_turn(|turn| turn.start_call(call)),
             Fact::ToolResult(result) => self.in_turn(|turn| turn.finish_call(result)),

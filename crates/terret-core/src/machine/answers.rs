@@ -28,7 +28,13 @@ impl Machine {
             return Handled::Late;
         }
         match (question, answer) {
-            (Question::PreStep(turn, step), answer) => self.entered(turn, step, answer, out),
+            (Question::PreStep(turn, step), Answer::Enter(messages)) => {
+                self.entered(turn, step, messages, out)
+            }
+            (Question::PreStep(turn, _), Answer::Reject { by, reason, keep }) => {
+                self.rejected(turn, by, reason, keep, out)
+            }
+            (Question::PreStep(..), Answer::Broken(failure)) => self.close_broken(failure, out),
             (Question::Prepare(turn, step, attempt), Answer::Prepared(ready)) => {
                 self.prepared((turn, step, attempt), *ready, out)
             }
@@ -84,7 +90,8 @@ impl Machine {
             }
             // An answer of another question's kind: a driver's mistake, not the log's.
             (
-                Question::Prepare(..)
+                Question::PreStep(..)
+                | Question::Prepare(..)
                 | Question::Stream(..)
                 | Question::Recover(..)
                 | Question::Admit(..)
@@ -96,49 +103,33 @@ impl Machine {
         Handled::Yes
     }
 
-    fn entered(&mut self, turn: u32, step: u32, answer: Answer, out: &mut Vec<Decided>) {
-        let verdict = self.state.turn().and_then(|t| t.verdict());
-        match (answer, verdict) {
-            (Answer::Enter(messages), _) if !messages.is_empty() => {
-                self.start_step(turn, step, messages, out)
-            }
-            (Answer::Enter(_), _) if step == 1 => self.end_turn(turn, EndReason::Completed, out),
-            (Answer::Enter(_), Some(verdict)) => self.end_turn(turn, reason_of(verdict), out),
-            (Answer::Enter(_), None) => self.start_step(turn, step, Vec::new(), out),
-            (Answer::Reject { by, reason, keep }, verdict) => {
-                if step > 1 {
-                    let (seam, plugin, what) = (PRE_STEP.to_owned(), by.clone(), format!("reject: {reason}"));
-                    self.put(Fact::SeamChanged(SeamChanged { seam, plugin, what }), out);
-                }
-                if keep {
-                    let msgs = self.batch_ids();
-                    self.put(Fact::InboxReturned(InboxReturned { turn, msgs, held: true }), out);
-                }
-                let reason = match verdict {
-                    _ if step == 1 => EndReason::Blocked { by, reason },
-                    Some(verdict) => reason_of(verdict),
-                    None => EndReason::Aborted { cause: Cause::Hook { plugin: by, reason } },
-                };
-                self.end_turn(turn, reason, out);
-            }
-            (Answer::Broken(failure), _) => self.close_broken(failure, out),
-            (
-                Answer::Prepared(_)
-                | Answer::Chunks(_)
-                | Answer::Finished(_)
-                | Answer::Failed { .. }
-                | Answer::Retry { .. }
-                | Answer::GiveUp
-                | Answer::Admitted { .. }
-                | Answer::Refused(_)
-                | Answer::Settled { .. }
-                | Answer::Voted,
-                _,
-            ) => {
-                let failure = Failure::new(code::UNKNOWN, "the pre-step was answered with something else");
-                self.close_broken(failure, out);
-            }
+    fn entered(&mut self, turn: u32, step: u32, messages: Vec<Message>, out: &mut Vec<Decided>) {
+        let ran = self.state.turn().is_some_and(|t| t.entered());
+        match self.state.turn().and_then(|t| t.verdict()) {
+            _ if !messages.is_empty() => self.start_step(turn, step, messages, out),
+            _ if !ran => self.end_turn(turn, EndReason::Completed, out),
+            Some(verdict) => self.end_turn(turn, reason_of(verdict), out),
+            None => self.start_step(turn, step, messages, out),
         }
+    }
+
+    fn rejected(&mut self, turn: u32, by: String, reason: String, keep: bool, out: &mut Vec<Decided>) {
+        let ran = self.state.turn().is_some_and(|t| t.entered());
+        let verdict = self.state.turn().and_then(|t| t.verdict());
+        if ran {
+            let (seam, plugin, what) = (PRE_STEP.to_owned(), by.clone(), format!("reject: {reason}"));
+            self.put(Fact::SeamChanged(SeamChanged { seam, plugin, what }), out);
+        }
+        if keep {
+            let msgs = self.batch_ids();
+            self.put(Fact::InboxReturned(InboxReturned { turn, msgs, held: true }), out);
+        }
+        let reason = match verdict {
+            _ if !ran => EndReason::Blocked { by, reason },
+            Some(verdict) => reason_of(verdict),
+            None => EndReason::Aborted { cause: Cause::Hook { plugin: by, reason } },
+        };
+        self.end_turn(turn, reason, out);
     }
 
     fn batch_ids(&self) -> Vec<MsgId> {

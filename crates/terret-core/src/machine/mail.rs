@@ -30,6 +30,7 @@ impl Machine {
         if msgs.is_empty() {
             return Handled::Late;
         }
+        self.full = false;
         self.put(Fact::InboxReleased(InboxReleased { msgs }), out);
         Handled::Yes
     }

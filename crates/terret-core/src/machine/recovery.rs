@@ -58,11 +58,15 @@ impl Machine {
     }
 
     pub(super) fn store_full(&mut self, reported: &[(CallId, Outcome)], out: &mut Vec<Decided>) -> Handled {
+        self.full = true;
         if self.state.turn().is_none() {
             return Handled::Late;
         }
-        for (call, outcome) in reported {
-            self.settle(*call, Settled::notice(*outcome, RESULT_LOST_TEXT), out);
+        for (id, outcome) in reported {
+            let open = |call: &CallState| call.id == *id && !matches!(call.status, CallStatus::Done { .. });
+            if self.state.turn().is_some_and(|t| t.calls().iter().any(open)) {
+                self.settle(*id, Settled::notice(*outcome, RESULT_LOST_TEXT), out);
+            }
         }
         self.close(&Why::Full, out);
         Handled::Yes

@@ -1,8 +1,8 @@
 //! The open turn: where it stands, and how each fact moves it.
 
-use super::Pending;
-use crate::chunk::{Chunk, FinishKind};
-use crate::fact::{AssistantMessage, CallMode, EffectClass, Next, Outcome, ToolCall, ToolResult};
+use super::{CallState, CallStatus, CauseKind, Pending, Stage, Verdict};
+use crate::chunk::{Chunk, FinishKind, code};
+use crate::fact::{AssistantMessage, Next, Outcome, RequestFailed, ToolCall, ToolResult};
 use crate::id::{CallId, MsgId};
 use crate::message::Block;
 
@@ -12,6 +12,7 @@ pub struct Turn {
     number: u32,
     step: u32,
     step_open: bool,
+    entered: bool,
     stage: Stage,
     verdict: Option<Verdict>,
     sticky_max_tokens: bool,
@@ -20,98 +21,6 @@ pub struct Turn {
     cancel: Option<CauseKind>,
     latch: bool,
     failed: bool,
-}
-
-/// Where an open turn stands.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Stage {
-    /// Input is about to be taken.
-    Claiming,
-    /// The batch is before the hooks.
-    PreStep,
-    /// The step is open; this many of its messages are still to come.
-    Entering {
-        /// How many.
-        left: u32,
-    },
-    /// The step is open and its input was given back: it can only end.
-    Emptied,
-    /// A request is being made ready.
-    Preparing {
-        /// Its number in the step.
-        attempt: u32,
-        /// How long to wait first.
-        delay_ms: u64,
-    },
-    /// A request was logged; its stream is open.
-    Streaming {
-        /// Its number in the step.
-        attempt: u32,
-        /// Whether text a person could read came.
-        visible: bool,
-    },
-    /// A request failed; somebody decides.
-    Recovering {
-        /// Its number in the step.
-        attempt: u32,
-    },
-    /// The model asked for tools.
-    Tools(Vec<CallState>),
-    /// Nothing is left to do in the step.
-    StepDone,
-    /// The turn would end; listeners vote.
-    Stopping,
-    /// Only closers may follow.
-    Closing,
-}
-
-/// How a turn would end if nothing else came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
-    /// The work is done.
-    Completed,
-    /// The output limit cut the answer.
-    MaxTokens,
-}
-
-/// Who cancelled, as far as the rules tell causes apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CauseKind {
-    /// The person: claimed input is held.
-    User,
-    /// Anybody else.
-    Other,
-}
-
-/// A call of the open step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CallState {
-    /// Its id.
-    pub id: CallId,
-    /// Whether it runs alone.
-    pub mode: CallMode,
-    /// Its effect class, once it started.
-    pub effect: Option<EffectClass>,
-    /// How often it started.
-    pub runs: u32,
-    /// Where it stands.
-    pub status: CallStatus,
-}
-
-/// Where a call stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CallStatus {
-    /// Not started.
-    Waiting,
-    /// Started by this writer.
-    Running,
-    /// Started by a writer that is gone.
-    Orphaned,
-    /// Has its result.
-    Done {
-        /// A success that says the turn's work is done.
-        concludes: bool,
-    },
 }
 
 impl Turn {
@@ -128,6 +37,11 @@ impl Turn {
     /// Whether that step is open.
     pub fn step_open(&self) -> bool {
         self.step_open
+    }
+
+    /// Whether a step of it was wholly admitted. One that was torn before that never reached a model.
+    pub fn entered(&self) -> bool {
+        self.entered
     }
 
     /// Where it stands.
@@ -180,6 +94,7 @@ impl Turn {
             number,
             step: 0,
             step_open: false,
+            entered: false,
             stage: Stage::Claiming,
             verdict: None,
             sticky_max_tokens: false,
@@ -209,6 +124,7 @@ impl Turn {
 
     pub(super) fn claim(&mut self, batch: Vec<Pending>) {
         self.batch = batch;
+        self.gave_back = false;
         self.stage = Stage::PreStep;
     }
 
@@ -216,14 +132,16 @@ impl Turn {
         let (given, kept) = std::mem::take(&mut self.batch).into_iter().partition(|p| ids.contains(&p.id));
         self.batch = kept;
         self.gave_back = true;
-        self.stage = if self.step_open { Stage::Emptied } else { Stage::Claiming };
+        // Closers may give back in two groups: what is left between them is still claimed.
+        if self.batch.is_empty() {
+            self.stage = if self.step_open { Stage::Emptied } else { Stage::Claiming };
+        }
         given
     }
 
     pub(super) fn start_step(&mut self, step: u32, admits: u32) {
         self.step = step;
         self.step_open = true;
-        self.verdict = None;
         self.enter(admits);
     }
 
@@ -236,6 +154,8 @@ impl Turn {
     fn enter(&mut self, left: u32) {
         if left == 0 {
             self.batch.clear();
+            self.entered = true;
+            self.verdict = None;
             self.stage = Stage::Preparing { attempt: 1, delay_ms: 0 };
         } else {
             self.stage = Stage::Entering { left };
@@ -252,7 +172,10 @@ impl Turn {
         {
             *visible = match chunk {
                 Chunk::TextDelta { text, .. } | Chunk::RefusalDelta { text, .. } => !text.trim().is_empty(),
-                Chunk::BlockEnd { block: Some(Block::Text { text, .. }), .. } => !text.trim().is_empty(),
+                Chunk::BlockEnd {
+                    block: Some(Block::Text { text, .. } | Block::Refusal { text, .. }),
+                    ..
+                } => !text.trim().is_empty(),
                 Chunk::ResponseStart { .. }
                 | Chunk::BlockStart { .. }
                 | Chunk::ReasoningDelta { .. }
@@ -296,19 +219,21 @@ impl Turn {
         self.stage = Stage::StepDone;
     }
 
-    pub(super) fn fail(&mut self, attempt: u32, next: Next) {
-        self.stage = match next {
+    pub(super) fn fail(&mut self, failed: &RequestFailed) {
+        let attempt = failed.attempt;
+        self.stage = match failed.next {
             Next::Recover => Stage::Recovering { attempt },
-            Next::Retry => Stage::Preparing { attempt: attempt + 1, delay_ms: 0 },
+            Next::Retry => Stage::Preparing { attempt: attempt.saturating_add(1), delay_ms: 0 },
             Next::End => {
-                self.failed = true;
+                // The closers of a crash write this one; the turn they end is interrupted, not failed.
+                self.failed |= failed.failure.code != code::INTERRUPTED;
                 Stage::Closing
             }
         };
     }
 
     pub(super) fn retry(&mut self, attempt: u32, delay_ms: u64) {
-        self.stage = Stage::Preparing { attempt: attempt + 1, delay_ms };
+        self.stage = Stage::Preparing { attempt: attempt.saturating_add(1), delay_ms };
     }
 
     pub(super) fn start_call(&mut self, started: &ToolCall) {
@@ -356,24 +281,21 @@ impl Turn {
             Stage::Emptied => Stage::Claiming,
             Stage::StepDone if more || self.verdict.is_none() => Stage::Claiming,
             Stage::StepDone => Stage::Stopping,
-            // Given up on: the failure that was under judgement is the turn's.
-            Stage::Recovering { .. } => {
-                self.failed = true;
-                Stage::Closing
-            }
             Stage::Claiming
             | Stage::PreStep
             | Stage::Entering { .. }
             | Stage::Preparing { .. }
             | Stage::Streaming { .. }
+            | Stage::Recovering { .. }
             | Stage::Tools(_)
             | Stage::Stopping
             | Stage::Closing => Stage::Closing,
         };
     }
 
-    /// The writer that ran the calls is gone.
+    /// The writer that ran the calls is gone, and nothing starts on what was asked of it.
     pub(super) fn orphan(&mut self) {
+        self.latch = false;
         if let Stage::Tools(calls) = &mut self.stage {
             for call in calls.iter_mut().filter(|call| call.status == CallStatus::Running) {
                 call.status = CallStatus::Orphaned;

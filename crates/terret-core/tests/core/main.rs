@@ -1,0 +1,14 @@
+//! Tests of the pure core: lines, assembler, machine, projections.
+#![allow(clippy::unwrap_used)]
+
+mod assembler;
+mod crash;
+mod endings;
+mod explore;
+mod harness;
+mod inbox;
+mod line;
+mod monitor;
+mod projections;
+mod samples;
+mod table;
