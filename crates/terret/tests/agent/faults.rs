@@ -181,3 +181,57 @@ async fn a_step_costs_one_sync_for_its_attempt_and_one_for_calls_that_start_toge
     // Three attempts, two groups of calls, the end of the turn.
     assert_eq!(store.plan.lock().unwrap().syncs, 6);
 }
+
+/// Notes how far the log was synced whenever a request goes out.
+struct Watching(terret::model::script::ScriptAdapter, Arc<Mutex<Plan>>, Arc<Mutex<Vec<(usize, usize)>>>);
+
+impl terret::model::Adapter for Watching {
+    fn prepare(
+        &self,
+        proposal: &terret::model::Proposal,
+    ) -> Result<terret::model::Prepared, terret::core::chunk::Failure> {
+        self.0.prepare(proposal)
+    }
+    fn stream(&self, request: terret::model::Outgoing) -> terret::model::ChunkStream {
+        let plan = self.1.lock().unwrap();
+        self.2.lock().unwrap().push((plan.synced, plan.written));
+        self.0.stream(request)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_leaves_before_its_fact_is_synced_and_nothing_is_shown_before_it_is_written() {
+    let store = Faulty::default();
+    let (plan, sent, started, shown) =
+        (store.plan.clone(), Arc::default(), Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let player = terret::model::script::ScriptAdapter::new().with("test", SCRIPT).unwrap();
+    let adapter = Watching(player, plan.clone(), Arc::clone(&sent));
+    let models = terret::model::Providers::new(Box::new(|_| None)).with_adapter("script", adapter);
+    let (in_tool, tool_plan) = (started.clone(), plan.clone());
+    let tool = terret::tool::tool("nap", "Notes.", move |_: crate::support::Nap| {
+        let plan = tool_plan.lock().unwrap();
+        in_tool.lock().unwrap().push((plan.synced, plan.written));
+        async { Ok::<_, String>("ok") }
+    })
+    .mode(CallMode::Parallel);
+    let (seen, event_plan) = (shown.clone(), plan.clone());
+    let agent = terret::agent::Agent::builder(Arc::new(models))
+        .model("script:test")
+        .unwrap()
+        .store(store)
+        .tool(tool)
+        .observe(move |event| seen.lock().unwrap().push((event.seq as usize, event_plan.lock().unwrap().written)))
+        .create(None)
+        .await
+        .unwrap();
+    agent.prompt("go").await.unwrap();
+    agent.shutdown().await.unwrap();
+    let (sent, started, shown) = (sent.lock().unwrap(), started.lock().unwrap(), shown.lock().unwrap());
+    assert_eq!((sent.len(), started.len()), (3, 3));
+    for (synced, written) in sent.iter().chain(started.iter()) {
+        assert_eq!(synced, written, "something left with unsynced lines behind it");
+    }
+    for (seq, written) in shown.iter() {
+        assert!(seq < written, "event {seq} was shown with {written} lines written");
+    }
+}
