@@ -33,6 +33,7 @@ async fn drive(args: args::Run) -> Result<u8, Problem> {
     let prompt = input::prompt(&args)?;
     let told = Arc::new(Told::new(&args));
     let agent = setup::agent(&args, &told).await?;
+    told.take_up(agent.left_open());
     let output = Output::start(&args, &agent).await?;
     let stop = tokio::spawn(stop_on_signals(agent.clone()));
     let worked = work(&args, &agent, &told, prompt).await;

@@ -49,6 +49,12 @@ impl Told {
         builder.observe(move |event| told.see(event)).seams(|seams| seams.stream.add(named))
     }
 
+    /// Goes on from the turn a dead writer left open: its end is told with what it said before.
+    pub(super) fn take_up(&self, open: Option<&TurnSummary>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.turns = Turns::within(open.cloned());
+    }
+
     fn see(&self, event: &Event) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = seen.turns.fold(event);
