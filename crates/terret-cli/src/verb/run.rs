@@ -83,7 +83,7 @@ async fn stop_on_signals(agent: Agent) {
             _ = term.recv() => (Cause::Disposed, 143),
         };
         if asked {
-            eprintln!("left at once; `terret run -r {} -c` closes the turn", agent.id());
+            eprintln!("left at once; `terret run -r {}` closes the turn", agent.id());
             std::process::exit(code);
         }
         asked = true;
