@@ -34,6 +34,8 @@ struct Seen {
     turns: Turns,
     ended: Vec<TurnSummary>,
     transcript: Transcript,
+    /// What a dead writer left, said behind the line that names the session.
+    found: Vec<String>,
 }
 
 impl Told {
@@ -59,6 +61,11 @@ impl Told {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = seen.turns.fold(event);
         seen.ended.extend(ended);
+        if let Fact::WriterOpened(opened) = &event.fact
+            && let Some(bytes) = opened.cut_bytes
+        {
+            seen.found.push(format!("set {bytes} bytes of a torn line aside, in torn-{}", opened.epoch));
+        }
         if self.progress
             && !matches!(event.fact, Fact::UserMessage(_) | Fact::TurnEnd(_))
             && let Some(text) = seen.transcript.event(event)
@@ -68,19 +75,23 @@ impl Told {
         }
     }
 
-    /// Names the session; by now its header and its prompt are synced.
+    /// Names the session, and what was found in it; by now its header and its prompt are synced.
     pub(super) fn announce(&self, id: &SessionId, log: &Path) {
-        let _ = writeln!(std::io::stderr(), "session {id}  {}", log.display());
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = seen.found.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let _ = write!(std::io::stderr(), "session {id}  {}\n{found}", log.display());
         self.announced.send_replace(true);
     }
 
-    /// Says what a dead writer left open and this run closed.
+    /// Notes what a dead writer left open and this run closed.
     pub(super) fn closed(&self) {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        for turn in &seen.ended {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed = seen.ended.iter().map(|turn| {
             let words = turn.reason.as_ref().map(|r| render::ending::words(r, 1)).unwrap_or_default();
-            let _ = writeln!(std::io::stderr(), "closed turn {} of the last run ({words})", turn.turn);
-        }
+            format!("closed turn {} of the last run ({words})", turn.turn)
+        });
+        let closed = closed.collect::<Vec<_>>();
+        seen.found.extend(closed);
     }
 
     /// The turns that ended in this run.
