@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod bad_input;
 mod chain;
 mod contract;
 mod damage;
+mod fifty_steps;
 mod kill;
 mod place;
 mod server;
 mod signals;
 mod streams;
+mod trouble;

@@ -242,11 +242,6 @@ pub(crate) fn contains(haystack: &[u8], needle: &[u8]) -> bool {
     haystack.windows(needle.len()).any(|window| window == needle)
 }
 
-/// The arguments of a route, with the prompt.
-pub(crate) fn args<'a>(words: &[&'a str]) -> Vec<&'a str> {
-    words.to_vec()
-}
-
 pub(crate) fn id_of(log: &Path) -> String {
     log.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned()
 }

@@ -198,7 +198,7 @@ pub(crate) fn text(piece: &str) -> Value {
 /// The end of an answer, with its token counts.
 pub(crate) fn finish(reason: &str) -> Vec<Value> {
     let usage = json!({"id": "r", "object": "chat.completion.chunk", "created": 1, "model": "model", "choices": [],
-                       "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}});
+                       "usage": {"completion_tokens": 10, "prompt_tokens": 100, "total_tokens": 110}});
     vec![delta(json!({}), json!(reason)), usage]
 }
 
