@@ -7,6 +7,7 @@ use terret_core::fact::{Cause, Lane, Removal};
 use terret_core::id::{MsgId, SessionId};
 use terret_core::input::{Input, Record, Recovery};
 use terret_core::message::Message;
+use terret_core::project::TurnSummary;
 use tokio::sync::{oneshot, watch};
 
 use crate::error::Error;
@@ -25,6 +26,7 @@ pub struct Agent {
     /// Where this writer's first line goes.
     start: u64,
     header: std::sync::Arc<terret_core::line::SessionHeader>,
+    left_open: Option<TurnSummary>,
 }
 
 impl Agent {
@@ -36,6 +38,11 @@ impl Agent {
     /// Header of the session's log.
     pub fn header(&self) -> &terret_core::line::SessionHeader {
         &self.header
+    }
+
+    /// The turn a dead writer left open, as far as it had come when the session was opened.
+    pub fn left_open(&self) -> Option<&TurnSummary> {
+        self.left_open.as_ref()
     }
 
     /// What plugins hold.

@@ -33,6 +33,7 @@ async fn drive(args: args::Run) -> Result<u8, Problem> {
     let prompt = input::prompt(&args)?;
     let told = Arc::new(Told::new(&args));
     let agent = setup::agent(&args, &told).await?;
+    told.take_up(agent.left_open());
     let output = Output::start(&args, &agent).await?;
     let stop = tokio::spawn(stop_on_signals(agent.clone()));
     let worked = work(&args, &agent, &told, prompt).await;
@@ -84,7 +85,7 @@ async fn stop_on_signals(agent: Agent) {
             _ = term.recv() => (Cause::Disposed, 143),
         };
         if asked {
-            eprintln!("left at once; `terret run -r {} -c` closes the turn", agent.id());
+            eprintln!("left at once; `terret run -r {}` closes the turn", agent.id());
             std::process::exit(code);
         }
         asked = true;

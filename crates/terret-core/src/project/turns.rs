@@ -37,6 +37,11 @@ pub struct Turns {
 }
 
 impl Turns {
+    /// Goes on from a turn that is open already.
+    pub fn within(open: Option<TurnSummary>) -> Self {
+        Turns { open }
+    }
+
     /// The open turn.
     pub fn open(&self) -> Option<&TurnSummary> {
         self.open.as_ref()

@@ -195,11 +195,12 @@ impl Builder {
         let (sender, mail) = mpsc::channel(MAX_MAIL);
         let handle = Handle(sender);
         let start = opened.log.length();
+        let left_open = folds.turns.open().cloned();
         let (send, progress) = watch::channel(Progress { bytes: start, ..Progress::default() });
         let (driver, header) =
             Driver::new(opened, folds, Arc::new(world), base, handle.downgrade(), mail, send)?;
         tokio::spawn(driver.run());
-        Ok(Agent { id: header.id.clone(), handle, progress, start, header: Arc::new(header) })
+        Ok(Agent { id: header.id.clone(), handle, progress, start, header: Arc::new(header), left_open })
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Folds {
     pub(crate) state: State,
     pub(super) open: OpenTurn,
     pub(super) request: Request,
-    pub(super) turns: Turns,
+    pub(crate) turns: Turns,
     /// Digest of every message ever accepted, by id.
     pub(super) accepted: HashMap<MsgId, Digest>,
     /// Accepted and not yet settled by a turn's end.

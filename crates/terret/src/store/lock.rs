@@ -1,7 +1,7 @@
 //! One writer: an advisory lock on a file of its own, with a note of who holds it.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::places::{boot_id, host};
 use crate::error::Error;
+
+/// How often and how many times the note of a lock's owner is looked for: it is written right after taking it.
+const NOTE_EVERY: std::time::Duration = std::time::Duration::from_millis(10);
+const NOTE_LOOKS: u32 = 30;
 
 /// Held as long as the session is written. The system lets go of it when the process dies.
 pub(super) struct Lock(#[allow(dead_code)] File);
@@ -37,10 +41,7 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                // The note may be unreadable for a moment; the refusal stands all the same.
-                let _ = file.read_to_string(&mut text);
-                let owner: Option<Owner> = serde_json::from_str(&text).ok();
+                let owner = owner_of(&mut file, dir);
                 return Err(Error::Busy {
                     id: id.to_owned(),
                     pid: owner.as_ref().map_or(0, |o| o.pid),
@@ -57,6 +58,23 @@ impl Lock {
         let _ = noted;
         Ok(Lock(file))
     }
+}
+
+/// The note of whoever holds the lock. For a moment after taking it there is none yet, or that of the owner
+/// before; it is waited out, briefly.
+fn owner_of(file: &mut File, dir: &Path) -> Option<Owner> {
+    let mut last = None;
+    for _ in 0..NOTE_LOOKS {
+        let mut text = String::new();
+        // Unreadable is as good as not there; the refusal stands all the same.
+        let _ = file.rewind().and_then(|()| file.read_to_string(&mut text));
+        last = serde_json::from_str::<Owner>(&text).ok().or(last);
+        if last.as_ref().is_some_and(|owner| holder(dir).is_none_or(|pid| pid == owner.pid)) {
+            break;
+        }
+        std::thread::sleep(NOTE_EVERY);
+    }
+    last
 }
 
 /// Whether somebody holds the lock of the session in `dir`, and who, without taking it.

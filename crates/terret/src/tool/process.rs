@@ -16,7 +16,7 @@ use super::Call;
 use crate::limits::{SHELL_POLL_MS, SHELL_SWEEPS};
 
 /// Names of variables that end like this hold secrets and are not handed to commands.
-const SECRET_ENDINGS: [&str; 4] = ["_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD"];
+const SECRET_ENDINGS: [&str; 4] = ["_KEY", "_TOKEN", "_SECRET", "_PASSWORD"];
 
 /// Variable that marks everything one run started, also what left its process group.
 const MARK: &str = "TERRET_RUN";

@@ -53,6 +53,12 @@ impl Told {
         builder.observe(move |event| told.see(event)).seams(|seams| seams.stream.add(named))
     }
 
+    /// Goes on from the turn a dead writer left open: its end is told with what it said before.
+    pub(super) fn take_up(&self, open: Option<&TurnSummary>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.turns = Turns::within(open.cloned());
+    }
+
     fn see(&self, event: &Event) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = seen.turns.fold(event);
@@ -63,12 +69,21 @@ impl Told {
             Fact::AssistantMessage(answer) => self.answers_on_stdout && answer.calls.is_empty(),
             _ => false,
         };
+        if let Fact::WriterOpened(opened) = &event.fact
+            && let Some(bytes) = opened.cut_bytes
+        {
+            seen.notes.push(format!("set {bytes} bytes of a torn line aside, in torn-{}", opened.epoch));
+        }
         if self.progress
             && !said_elsewhere
             && let Some(text) = seen.transcript.event(event)
         {
-            // Progress is a courtesy: a closed stderr does not stop the work.
-            let _ = std::io::stderr().write_all(text.as_bytes());
+            match *self.announced.borrow() {
+                // Progress is a courtesy: a closed stderr does not stop the work.
+                true => drop(std::io::stderr().write_all(text.as_bytes())),
+                // The first line names the session.
+                false => seen.notes.push(text.trim_end().to_owned()),
+            }
         }
     }
 
@@ -85,7 +100,7 @@ impl Told {
         self.announced.send_replace(true);
     }
 
-    /// Says what a dead writer left open and this run closed.
+    /// Notes what a dead writer left open and this run closed.
     pub(super) fn closed(&self) {
         for turn in self.turns() {
             let words = turn.reason.as_ref().map(|r| render::ending::words(r, 1)).unwrap_or_default();

@@ -1,0 +1,153 @@
+//! What people mistype: each mistake has an exit code, one sentence, and loses nothing.
+
+use std::os::unix::ffi::OsStrExt;
+
+use crate::place::{Place, Ran, Running};
+use crate::server::{Reply, Server, provider, says};
+
+/// A usage error: code 2, one sentence, nothing on stdout.
+#[track_caller]
+fn refused(ran: Ran, words: &[&str]) {
+    assert_eq!((ran.code, ran.text().as_str()), (2, ""), "{}", ran.err);
+    assert!(ran.err.starts_with("error: "), "{}", ran.err);
+    for word in words {
+        assert!(ran.err.contains(word), "`{word}` is not said: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_missing_key_is_named() {
+    let place = Place::new();
+    let ran = place.run(&["run", "-m", "openai/gpt-5", "hi"]).exits(1).says("OPENAI_API_KEY");
+    assert!(ran.err.contains("ended: failed: "), "{}", ran.err);
+    let set =
+        ["--set", "providers.mine.base_url=http://127.0.0.1:1", "--set", "providers.mine.api_key_env=MY_KEY"];
+    place.run(&[&["run", "-c", "-m", "mine/m"], &set[..], &["hi"]].concat()).exits(1).says("MY_KEY");
+    // Both prompts are kept, and the session goes on once there is a model.
+    assert_eq!(place.all("inbox/added").len(), 2);
+    let server = Server::start(|_, _| Reply::Stream(says("at last")));
+    assert_eq!(place.ok(&server.run(&["-c", "hi"])).text(), "at last\n");
+    place.ok(&["verify", "latest"]);
+}
+
+#[test]
+fn an_unknown_provider_is_told_which_there_are() {
+    let place = Place::new();
+    let ran = place.run(&["run", "-m", "opeani/gpt-5", "hi"]);
+    assert!(matches!(ran.code, 1 | 2), "{}", ran.err);
+    assert!(ran.err.contains("`opeani`") && ran.err.contains("deepseek"), "{}", ran.err);
+    refused(place.run(&["run", "-m", "gpt-5", "hi"]), &["`gpt-5` is not a model", "PROVIDER/MODEL"]);
+    refused(place.run(&["run", "hi"]), &["no model was chosen", "script:demo"]);
+    place.run(&["run", "-m", "script:no-such-file", "hi"]).exits(1).says("no-such-file");
+    place.run(&["run", "-m", &place.script("sya hello"), "hi"]).exits(1).says("sya");
+}
+
+#[test]
+fn a_refused_connection_names_the_address() {
+    let place = Place::new();
+    // Nobody listens on a port that was just let go.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let ran = place.run(&provider(port, &["--set", "max_retries=0", "hi"])).exits(1);
+    assert!(ran.err.contains(&format!("127.0.0.1:{port}")), "{}", ran.err);
+    assert_eq!(place.all("inbox/added").len(), 1);
+    place.ok(&["verify", "latest"]);
+}
+
+#[test]
+fn a_misspelt_key_is_told_the_nearest() {
+    let place = Place::new();
+    let model = place.script("say Yes.");
+    refused(
+        place.run(&["run", "-m", &model, "--set", "max_retires=1", "hi"]),
+        &["`max_retires`", "`max_retries`"],
+    );
+    refused(
+        place.run(&["run", "-m", &model, "--set", "max_retries=many", "hi"]),
+        &["max_retries", "whole number"],
+    );
+    refused(place.run(&["run", "-m", &model, "--set", "max_retries", "hi"]), &["key=value"]);
+    std::fs::create_dir_all(place.home()).unwrap();
+    let config = place.home().join("config.toml");
+    std::fs::write(&config, "\n[providers.mine]\nbase_ulr = \"x\"\n").unwrap();
+    refused(
+        place.run(&["run", "-m", &model, "hi"]),
+        &["base_ulr", "providers.mine.base_url", "config.toml:3"],
+    );
+    std::fs::write(&config, "model = \n").unwrap();
+    refused(place.run(&["run", "-m", &model, "hi"]), &["config.toml:1"]);
+    let mut command = place.command(&["run", "-m", &model, "hi"]);
+    std::fs::write(&config, "").unwrap();
+    command.env("TERRET_MAX_STEPS", "few");
+    refused(Running::start(command).end(), &["TERRET_MAX_STEPS"]);
+    assert!(place.logs().is_empty(), "no session was begun");
+}
+
+#[test]
+fn unknown_tools_and_empty_prompts_are_refused_before_a_session_is_made() {
+    let place = Place::new();
+    let model = place.script("say Yes.");
+    refused(place.run(&["run", "-m", &model, "--tools", "read,raed", "hi"]), &["`raed`", "grep"]);
+    for prompt in [&[""][..], &["  \n"], &[], &["-"]] {
+        refused(place.run(&[&["run", "-m", &model], prompt].concat()), &["there is no prompt", "hint:"]);
+    }
+    refused(place.run(&["run", "-m", &model, "--cwd", "nowhere", "hi"]), &["`nowhere`"]);
+    refused(place.run(&["run", "-m", &model, "--cwd", "model.script", "hi"]), &["model.script"]);
+    assert!(place.logs().is_empty());
+}
+
+#[test]
+fn addresses_that_mean_nothing_or_too_much() {
+    let place = Place::new();
+    let model = place.script("say Yes.");
+    refused(place.run(&["run", "-c", "hi"]), &["no session", "hint:"]);
+    refused(place.run(&["show", "latest"]), &["no session"]);
+    for id in ["alpha-1", "alpha-2"] {
+        place.ok(&["run", "-m", &model, "--session-id", id, "hi"]);
+    }
+    for verb in [
+        &["show", "alpha"][..],
+        &["verify", "alpha"],
+        &["run", "-r", "alpha", "hi"],
+        &["sessions", "rm", "alp"],
+    ] {
+        refused(place.run(verb), &["fits 2 sessions", "alpha-1", "alpha-2"]);
+    }
+    refused(place.run(&["show", "beta"]), &["no session `beta`"]);
+    refused(place.run(&["show", "alpha-1@nonsense"]), &["@118"]);
+    refused(place.run(&["show", ""]), &["names no session"]);
+    refused(place.run(&["run", "-r", "alpha-1@3", "hi"]), &["error"]);
+    refused(place.run(&["run", "-r", "../alpha-1", "hi"]), &["error"]);
+    refused(place.run(&["verify", "alpha-1", "--head", "x"]), &["SEQ:HASH"]);
+    assert_eq!(place.logs().len(), 2);
+}
+
+#[test]
+fn a_prompt_of_odd_bytes_is_kept() {
+    let place = Place::new();
+    let server = Server::start(|_, _| Reply::Stream(says("ok")));
+    let odd = "tab\there, \u{0} no, quote \" backslash \\ line\u{2028}sep, emoji 🦀, rtl \u{202e}x"
+        .replace('\u{0}', "\u{1}");
+    place.ok(&server.run(&[&odd]));
+    assert_eq!(server.requests()[0].prompt(), odd);
+    assert_eq!(place.ok(&["log", "latest", "--json"]).out, place.bytes());
+    place.ok(&["verify", "latest"]);
+    let mut command = place.command(&server.run(&[]));
+    command.arg(std::ffi::OsStr::from_bytes(b"bad \xff utf8"));
+    assert_eq!(Running::start(command).end().code, 2);
+}
+
+#[test]
+fn a_prompt_too_large_for_a_line_is_refused_and_loses_nothing() {
+    let place = Place::new();
+    let model = place.script("say Yes.");
+    place.ok(&["run", "-m", &model, "hi"]);
+    let before = place.bytes();
+    let mut command = place.command(&["run", "-c", "--json"]);
+    command.stdin(std::fs::File::open(place.file("large.txt", &"x".repeat(9 << 20))).unwrap());
+    let ran = Running::start(command).end();
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("too large"), "{}", ran.err);
+    assert!(place.bytes().starts_with(&before));
+    place.ok(&["verify", "latest"]);
+    place.ok(&["run", "-c", "smaller"]);
+}

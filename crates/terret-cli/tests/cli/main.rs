@@ -1,0 +1,15 @@
+//! The binary as a person, a script and a power cut meet it.
+
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod chain;
+mod contract;
+mod damage;
+mod fifty_steps;
+mod kill;
+mod place;
+mod server;
+mod signals;
+mod streams;
+mod trouble;
