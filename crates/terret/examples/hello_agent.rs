@@ -3,6 +3,9 @@
 //!
 //! `cargo run --example hello_agent`
 
+// A poisoned lock here means that an observer panicked: nothing is left to show.
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

@@ -33,6 +33,8 @@ pub struct Call {
     pub cwd: Arc<PathBuf>,
     /// What the tool may do.
     pub permissions: Permissions,
+    /// Environment variables that are kept from whatever the tool starts.
+    pub hidden_env: Arc<[String]>,
     /// Turns true when the call is asked to stop; a tool that settles within the grace limit keeps its own
     /// outcome.
     pub stop: watch::Receiver<bool>,

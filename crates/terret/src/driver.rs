@@ -177,8 +177,11 @@ impl Driver {
         }
         let bytes = self.ledger.journal.log().length();
         self.progress.send_modify(|p| p.bytes = bytes);
-        // Whoever is told that something was accepted must not find the agent idle.
-        self.show();
+        // Whoever is told that something was accepted must not find the agent idle. That it is idle again is
+        // said only once the turn's end is synced.
+        if self.status() == Status::Running {
+            self.show();
+        }
         Ok(())
     }
 
@@ -313,14 +316,18 @@ impl Driver {
         });
     }
 
-    fn show(&self) {
+    fn status(&self) -> Status {
         let state = self.ledger.machine.state();
-        let status = match state.turn() {
+        match state.turn() {
             Some(_) if self.ledger.machine.suspended() => Status::Suspended,
             Some(_) => Status::Running,
             None if state.inbox().iter().next().is_some() => Status::Parked,
             None => Status::Idle,
-        };
+        }
+    }
+
+    fn show(&self) {
+        let status = self.status();
         self.progress.send_if_modified(|p| {
             let changed = p.status != status;
             p.status = status;

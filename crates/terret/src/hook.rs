@@ -50,8 +50,11 @@ pub struct Seams {
     /// `agent/turn-stopping`: every listener votes; a vote to go on is a message steered in.
     pub stopping: Vec<Arc<dyn Vote>>,
     /// `session/event`: every event, once it is written.
-    pub events: Vec<Arc<dyn Fn(&Event) + Send + Sync>>,
+    pub events: Vec<Observer>,
 }
+
+/// Sees an event.
+pub type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// Denies a call, with a reason, or says nothing.
 pub type Guard = Arc<dyn Fn(&Call) -> Option<String> + Send + Sync>;

@@ -38,6 +38,7 @@ pub(crate) struct World {
     pub(crate) cwd: Arc<PathBuf>,
     pub(crate) permissions: Permissions,
     pub(crate) identity: Option<String>,
+    pub(crate) hidden_env: Arc<[String]>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) specs: Vec<ToolSpec>,
     pub(crate) seams: Seams,
@@ -237,6 +238,7 @@ impl World {
             key: format!("{}/{id}", self.session),
             cwd: self.cwd.clone(),
             permissions: self.permissions,
+            hidden_env: self.hidden_env.clone(),
             stop,
         }
     }

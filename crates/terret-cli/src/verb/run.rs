@@ -35,12 +35,16 @@ async fn drive(args: args::Run) -> Result<u8, Problem> {
     let agent = setup::agent(&args, &told).await?;
     told.take_up(agent.left_open());
     let output = Output::start(&args, &agent).await?;
-    let stop = tokio::spawn(stop_on_signals(agent.clone()));
-    let worked = work(&args, &agent, &told, prompt).await;
-    stop.abort();
-    let left = leave(&args, &agent, &told, output).await;
-    worked?;
-    left
+    let whole = async {
+        let worked = work(&args, &agent, &told, prompt).await;
+        let left = leave(&args, &agent, &told, output).await;
+        worked?;
+        left
+    };
+    tokio::select! {
+        code = whole => code,
+        code = stop_on_signals(&args, &agent) => Ok(code),
+    }
 }
 
 /// Closes what a crash left, sends the prompt, and waits until nothing is left to do.
@@ -72,11 +76,12 @@ async fn work(args: &args::Run, agent: &Agent, told: &Told, prompt: Option<Strin
     Ok(())
 }
 
-/// The first Ctrl-C asks the turn to stop, the second leaves at once. TERM asks too.
-async fn stop_on_signals(agent: Agent) {
+/// The first Ctrl-C asks the turn to stop. The second gives the exit code to leave with at once: what runs is
+/// dropped, commands are killed, and the next open closes the turn. TERM counts like Ctrl-C.
+async fn stop_on_signals(args: &args::Run, agent: &Agent) -> u8 {
     let (Ok(mut int), Ok(mut term)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
-        return;
+        return std::future::pending().await;
     };
     let mut asked = false;
     loop {
@@ -85,8 +90,10 @@ async fn stop_on_signals(agent: Agent) {
             _ = term.recv() => (Cause::Disposed, 143),
         };
         if asked {
-            eprintln!("left at once; `terret run -r {}` closes the turn", agent.id());
-            std::process::exit(code);
+            if !args.ephemeral {
+                eprintln!("left at once; this closes the turn: terret run -r {}", agent.id());
+            }
+            return code;
         }
         asked = true;
         // A driver that is gone has nothing to stop.

@@ -18,28 +18,34 @@ fn refused(ran: Ran, words: &[&str]) {
 #[test]
 fn a_missing_key_is_named() {
     let place = Place::new();
-    let ran = place.run(&["run", "-m", "openai/gpt-5", "hi"]).exits(1).says("OPENAI_API_KEY");
-    assert!(ran.err.contains("ended: failed: "), "{}", ran.err);
+    refused(place.run(&["run", "-m", "openai/gpt-5", "hi"]), &["OPENAI_API_KEY"]);
     let set =
         ["--set", "providers.mine.base_url=http://127.0.0.1:1", "--set", "providers.mine.api_key_env=MY_KEY"];
-    place.run(&[&["run", "-c", "-m", "mine/m"], &set[..], &["hi"]].concat()).exits(1).says("MY_KEY");
-    // Both prompts are kept, and the session goes on once there is a model.
-    assert_eq!(place.all("inbox/added").len(), 2);
-    let server = Server::start(|_, _| Reply::Stream(says("at last")));
-    assert_eq!(place.ok(&server.run(&["-c", "hi"])).text(), "at last\n");
-    place.ok(&["verify", "latest"]);
+    refused(place.run(&[&["run", "-m", "mine/m"], &set[..], &["hi"]].concat()), &["MY_KEY"]);
+    place.run(&["sessions", "--json"]).exits(0);
+    assert_eq!(place.run(&["sessions", "--json"]).text(), "", "nothing was begun");
 }
 
 #[test]
 fn an_unknown_provider_is_told_which_there_are() {
     let place = Place::new();
-    let ran = place.run(&["run", "-m", "opeani/gpt-5", "hi"]);
-    assert!(matches!(ran.code, 1 | 2), "{}", ran.err);
-    assert!(ran.err.contains("`opeani`") && ran.err.contains("deepseek"), "{}", ran.err);
+    refused(place.run(&["run", "-m", "opeani/gpt-5", "hi"]), &["`opeani`", "deepseek"]);
     refused(place.run(&["run", "-m", "gpt-5", "hi"]), &["`gpt-5` is not a model", "PROVIDER/MODEL"]);
     refused(place.run(&["run", "hi"]), &["no model was chosen", "script:demo"]);
-    place.run(&["run", "-m", "script:no-such-file", "hi"]).exits(1).says("no-such-file");
-    place.run(&["run", "-m", &place.script("sya hello"), "hi"]).exits(1).says("sya");
+    refused(place.run(&["run", "-m", "script:no-such-file", "hi"]), &["no-such-file"]);
+    refused(place.run(&["run", "-m", &place.script("sya hello"), "hi"]), &["sya"]);
+}
+
+#[test]
+fn a_key_is_kept_from_commands_whatever_its_variable_is_called() {
+    let place = Place::new();
+    let script = place.script("call shell {\"command\": \"echo [$ODD_NAME]\"}\n---\nsay done");
+    let args = ["run", "-m", &script, "--set", "providers.mine.api_key_env=ODD_NAME", "go"];
+    let mut command = place.command(&args);
+    command.env("ODD_NAME", "canary-7");
+    Running::start(command).end().exits(0);
+    assert!(place.run(&["log", "latest", "--json"]).text().contains("[]"));
+    assert!(!place.run(&["log", "latest", "--json"]).text().contains("canary-7"));
 }
 
 #[test]

@@ -29,6 +29,7 @@ pub struct Builder {
     cwd: PathBuf,
     permissions: Permissions,
     identity: Option<String>,
+    hidden_env: Vec<String>,
     tools: Vec<Arc<dyn Tool>>,
     seams: Seams,
     clock: Arc<dyn Clock>,
@@ -46,6 +47,7 @@ impl Agent {
             cwd: PathBuf::from("."),
             permissions: Permissions::default(),
             identity: None,
+            hidden_env: Vec::new(),
             tools: Vec::new(),
             seams: Seams::default(),
             clock: Arc::new(SystemClock),
@@ -88,6 +90,12 @@ impl Builder {
     /// What tools may do without asking.
     pub fn permissions(mut self, permissions: Permissions) -> Self {
         self.permissions = permissions;
+        self
+    }
+
+    /// Keeps environment variables from whatever tools start, for example the one that holds a key.
+    pub fn hide_env(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.hidden_env.extend(names);
         self
     }
 
@@ -181,6 +189,7 @@ impl Builder {
             cwd: Arc::new(self.cwd),
             permissions: self.permissions,
             identity: self.identity,
+            hidden_env: self.hidden_env.into(),
             tools: self.tools,
             specs,
             seams: self.seams,

@@ -64,7 +64,7 @@ pub enum Condition {
 impl FileStore {
     /// All sessions, oldest first. Unreadable ones are listed with the reason.
     pub fn list(&self) -> Result<Vec<Listed>, Error> {
-        let entries = match std::fs::read_dir(&self.sessions()) {
+        let entries = match std::fs::read_dir(self.sessions()) {
             Ok(entries) => entries,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(e) => return Err(Error::io("read", self.sessions())(e)),

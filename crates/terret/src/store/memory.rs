@@ -16,10 +16,13 @@ use crate::error::Error;
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
 
+/// A log, and whether somebody writes it.
+type Shared = (Bytes, Arc<AtomicBool>);
+
 /// Sessions that live as long as this value.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
-    logs: Arc<Mutex<HashMap<String, (Bytes, Arc<AtomicBool>)>>>,
+    logs: Arc<Mutex<HashMap<String, Shared>>>,
 }
 
 impl MemoryStore {

@@ -53,6 +53,9 @@ fn spawn_with(shell: &Path, call: &Call, command: &str, mark: &str) -> io::Resul
             process.env_remove(name);
         }
     }
+    for name in call.hidden_env.iter() {
+        process.env_remove(name);
+    }
     // Only so that the child is reaped; the group's guard does the killing.
     process.kill_on_drop(true);
     let child = process.spawn()?;

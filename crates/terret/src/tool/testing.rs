@@ -22,6 +22,7 @@ pub(super) fn call(cwd: &Path, name: &str, arguments: &serde_json::Value) -> Cal
         key: "test/1.1.0".to_owned(),
         cwd: Arc::new(cwd.to_owned()),
         permissions: Permissions::WorkspaceWrite,
+        hidden_env: std::sync::Arc::default(),
         stop,
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn sections(identity: Option<&str>, offers_tools: bool) -> Vec<Sectio
     let section = |name: &str, text: &str| Section { name: name.to_owned(), text: text.trim().to_owned() };
     let mut sections = vec![section("identity", identity.unwrap_or(IDENTITY))];
     if offers_tools {
-        sections.push(section("tools", &guidance()));
+        sections.push(section("tools", guidance()));
     }
     sections
 }

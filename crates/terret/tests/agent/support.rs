@@ -15,19 +15,19 @@ use terret::policy::Retry;
 use terret::store::Scan;
 use terret::tool::{Call, Done, FunctionTool, tool_with_call};
 
-pub type Notes = Arc<Mutex<Vec<String>>>;
+pub(crate) type Notes = Arc<Mutex<Vec<String>>>;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
-pub struct Nap {
+pub(crate) struct Nap {
     /// What to note.
-    pub note: String,
+    pub(crate) note: String,
     /// How long to take.
     #[serde(default)]
-    pub ms: u64,
+    pub(crate) ms: u64,
 }
 
 /// A tool that notes when it starts and when it ends; deaf to being asked to stop.
-pub fn nap(notes: &Notes, mode: CallMode) -> FunctionTool {
+pub(crate) fn nap(notes: &Notes, mode: CallMode) -> FunctionTool {
     let notes = notes.clone();
     tool_with_call("nap", "Takes its time.", move |nap: Nap, _call: Call| {
         let notes = notes.clone();
@@ -43,7 +43,7 @@ pub fn nap(notes: &Notes, mode: CallMode) -> FunctionTool {
 }
 
 /// An agent that plays `script`, with quick retries.
-pub fn builder(script: &str) -> Builder {
+pub(crate) fn builder(script: &str) -> Builder {
     let player = ScriptAdapter::new().with("test", script).unwrap();
     let models = Providers::new(Box::new(|_| None)).with_adapter("script", player);
     let retry = Retry { max: 3, base_ms: 1, ..Retry::default() };
@@ -51,7 +51,7 @@ pub fn builder(script: &str) -> Builder {
 }
 
 /// Every event of a log; the log is whole and its brackets are right.
-pub fn events(log: Vec<u8>) -> Vec<Event> {
+pub(crate) fn events(log: Vec<u8>) -> Vec<Event> {
     let mut scan = Scan::new(Cursor::new(log), Path::new("test")).unwrap();
     let mut events = Vec::new();
     let mut brackets = Brackets::default();
@@ -65,12 +65,12 @@ pub fn events(log: Vec<u8>) -> Vec<Event> {
 }
 
 /// The types of the events, chunks left out.
-pub fn types(events: &[Event]) -> Vec<&str> {
+pub(crate) fn types(events: &[Event]) -> Vec<&str> {
     events.iter().map(|e| e.fact.type_name()).filter(|name| *name != "assistant/chunk").collect()
 }
 
 /// How each turn ended, in one word.
-pub fn endings(events: &[Event]) -> Vec<&'static str> {
+pub(crate) fn endings(events: &[Event]) -> Vec<&'static str> {
     events
         .iter()
         .filter_map(|e| match &e.fact {

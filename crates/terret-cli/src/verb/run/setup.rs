@@ -48,6 +48,10 @@ pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<Agent, P
     if let Some(path) = &args.system {
         builder = builder.identity(read(path)?);
     }
+    let keys = config.providers().into_iter();
+    builder = builder.hide_env(
+        keys.filter_map(|name| config.text(&format!("providers.{name}.api_key_env")).map(str::to_owned)),
+    );
     builder = builder.tools(tools(args)?);
     builder = policies(builder, args, &config);
     builder = told.listen(builder);
