@@ -211,6 +211,6 @@ cd "$top/elsewhere"
 for verb in show log verify; do
   env -i "$terret" $verb some-file.jsonl >$verb.out 2>"$err/$verb.err" || fail "$verb exits $?"
 done
-cmp show.out "$top/9/work/mine.out" || fail "the transcript differs"
+cmp show.out "$top/9/"work/mine.out || fail "the transcript differs"
 grep -q '^OK ' verify.out || fail "verify says: $(cat verify.out)"
 ok "a file from a colleague: no configuration, no key, no network"
