@@ -28,14 +28,12 @@ def parameters(options: argparse.Namespace) -> xllamacpp.CommonParams:
     params.n_ctx = 4096
     params.n_parallel = 1
     # An answer that runs away ends here.
-    params.n_predict = 256
+    params.n_predict = 160
     # A model this small gains nothing from a second thread, and loses much where cores are shared.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     # The same question gets the same answer.
     params.sampling.temp = 0.0
     params.sampling.seed = 1
-    # Without it a small model may say one line for ever.
-    params.sampling.penalty_repeat = 1.1
     params.use_jinja = True
     if options.template:
         params.chat_template = pathlib.Path(options.template).read_text()

@@ -37,7 +37,7 @@ fn broken(path: &str, text: &str) -> Vec<String> {
 
 #[test]
 fn the_real_tree_is_tidy() {
-    let report = check(&root()).expect("a readable tree");
+    let report = check(root()).expect("a readable tree");
     let findings: Vec<String> = report.findings.iter().map(Finding::to_string).collect();
     assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
 }
