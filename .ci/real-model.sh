@@ -63,7 +63,8 @@ try() {
 }
 
 # A model of 135 million parameters has bad days that depend on the processor; three of three would be ours.
-for prompt in 'Run the command `date`.' 'Run the command `ls -l`.' 'Run the command `uname -sm`.'; do
+# An empty directory looks the same every time, so that prompt comes first.
+for prompt in 'Run the command `ls -l`.' 'Run the command `date`.' 'Run the command `uname -sm`.'; do
     echo "> $prompt"
     if try "$prompt"; then
         echo "real model: passed"
