@@ -10,11 +10,11 @@ mod program;
 mod run;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use crate::args::{Args, UsageError};
-use crate::{Outcome, proc};
+use crate::{Outcome, proc, root, target_dir};
 use program::Program;
 use run::Runner;
 use table::{Row, Table};
@@ -103,13 +103,4 @@ fn build_and_restart(target: &Path, self_test: bool, args: Args) -> Outcome {
         .current_dir(root())
         .status()?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
-}
-
-fn root() -> &'static Path {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here)
-}
-
-fn target_dir() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }

@@ -4,12 +4,14 @@
 
 mod args;
 mod bench;
+mod docs;
 mod floor;
 mod mock;
 mod proc;
 mod stats;
 mod tidy;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use args::{Args, UsageError};
@@ -18,6 +20,7 @@ const USAGE: &str = "\
 usage: cargo xtask VERB
 
   tidy  [--root DIR]                    check imports, file sizes, wildcard arms, stray paths, the code map
+  docs  [--check]                       bring the generated parts of docs/ up to date
   bench [--runs 5] [--only NAME]        measure terret beside the floor; exit 1 on a missed bound
         [--no-build] [--report]         NAME: start, loop, flat, burst; --report never fails on a bound
         [--self-test]                   the floor in terret's place: proves the measuring, not terret
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
     let args = Args::new(words.collect());
     let outcome = match verb.as_str() {
         "tidy" => tidy::verb(args),
+        "docs" => docs::verb(args),
         "bench" => bench::verb(args),
         "mock" => mock::verb(args),
         "floor" => floor::verb(args),
@@ -52,4 +56,15 @@ fn main() -> ExitCode {
         }
         ExitCode::FAILURE
     })
+}
+
+/// The root of the workspace.
+fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+/// Where cargo builds.
+fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }

@@ -13,11 +13,11 @@ mod source;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use crate::Outcome;
 use crate::args::Args;
+use crate::{Outcome, root};
 use allow::Allowed;
 use source::Source;
 
@@ -29,7 +29,7 @@ const STRAY: [&str; 3] = [concat!("../", "shared"), concat!("/wo", "rk/"), conca
 
 /// `xtask tidy`: prints what breaks a rule; exit 1 if anything does.
 pub(crate) fn verb(mut args: Args) -> Outcome {
-    let root = args.value("--root")?.unwrap_or_else(root);
+    let root = args.value("--root")?.unwrap_or_else(|| root().to_owned());
     args.finish()?;
     let report = check(&root)?;
     for note in &report.notes {
@@ -169,11 +169,6 @@ fn walk(root: &Path, below: &Path, files: &mut Vec<String>) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_owned()
 }
 
 #[cfg(test)]

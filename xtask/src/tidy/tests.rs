@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
@@ -37,7 +38,7 @@ fn broken(path: &str, text: &str) -> Vec<String> {
 
 #[test]
 fn the_real_tree_is_tidy() {
-    let report = check(&root()).expect("a readable tree");
+    let report = check(root()).expect("a readable tree");
     let findings: Vec<String> = report.findings.iter().map(Finding::to_string).collect();
     assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
 }
