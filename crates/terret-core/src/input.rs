@@ -38,13 +38,18 @@ pub enum Input {
     Opened(WriterOpened),
     /// What to do with a turn a dead writer left open.
     Recover(Recovery),
-    /// The disk is full; the machine was folded again from the file.
+    /// A write could not be made (a full disk, a fact too long for a line); the machine was folded again from
+    /// the file.
     StoreFull {
+        /// Why.
+        failure: Failure,
         /// Calls that had reported, and how.
         reported: Vec<(CallId, Outcome)>,
     },
     /// The driver rests: everything so far is synced.
     Idle,
+    /// The driver is being put away: no turn starts any more, the queue is kept.
+    Rest,
     /// An answer to a question. One that is no longer asked changes nothing.
     Answer(Question, Answer),
 }

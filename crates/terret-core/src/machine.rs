@@ -36,12 +36,14 @@ pub struct Machine {
     suspended: bool,
     /// The disk was full: no turn starts until somebody posts again.
     full: bool,
+    /// The driver is being put away: no turn starts.
+    resting: bool,
 }
 
 impl Machine {
     /// A machine over the fold of a log. Hand it [`Input::Opened`] before anything else.
     pub fn new(state: State) -> Self {
-        Machine { state, suspended: false, full: false }
+        Machine { state, suspended: false, full: false, resting: false }
     }
 
     /// The fold so far, decided facts included.
@@ -71,9 +73,13 @@ impl Machine {
                 Handled::Yes
             }
             Input::Recover(recovery) => self.recover(recovery, out),
-            Input::StoreFull { reported } => self.store_full(&reported, out),
+            Input::StoreFull { failure, reported } => self.store_full(failure, &reported, out),
             Input::Idle => {
                 self.put(Fact::WriterIdle(WriterIdle {}), out);
+                Handled::Yes
+            }
+            Input::Rest => {
+                self.resting = true;
                 Handled::Yes
             }
             Input::Answer(question, answer) => self.answer(question, answer, out),
@@ -126,7 +132,7 @@ impl Machine {
     fn run_on(&mut self, out: &mut Vec<Decided>) {
         while !self.suspended {
             let Some(t) = self.state.turn() else {
-                if self.full || !(self.state.armed() && self.state.inbox().wakes()) {
+                if self.full || self.resting || !(self.state.armed() && self.state.inbox().wakes()) {
                     return;
                 }
                 self.put(Fact::TurnStart(TurnStart { turn: self.state.last_turn().saturating_add(1) }), out);

@@ -57,7 +57,7 @@ impl Agent {
             Settlement::Ended(outcome) | Settlement::Parked(outcome) | Settlement::Held(outcome) => {
                 Ok(outcome)
             }
-            Settlement::Removed(_) => {
+            Settlement::Removed(_) | Settlement::Earlier => {
                 Err(Error::Usage("the message was taken off before it was read".into()))
             }
         }
@@ -108,13 +108,22 @@ impl Agent {
         self.handle.input(Input::Record(record)).await
     }
 
-    /// Waits until no turn is open and nothing would start one.
+    /// Waits until no turn is open and nothing would start one. Of an agent that is gone: where it stood last.
     pub async fn when_idle(&self) -> Result<Progress, Error> {
         // Mail that was acknowledged is behind us only once the driver has looked up from it.
-        self.look().await?;
+        let gone = self.look().await.is_err();
         let mut progress = self.progress.clone();
-        let settled = progress.wait_for(|p| !matches!(p.status, Status::Running)).await;
-        settled.map(|p| p.clone()).map_err(|_| Error::Gone)
+        let settled = progress.wait_for(|p| !matches!(p.status, Status::Running)).await.is_ok();
+        let last = self.progress();
+        match settled || (gone && last.status != Status::Running) {
+            true => Ok(last),
+            false => Err(Error::Gone),
+        }
+    }
+
+    /// How far it is now.
+    pub fn progress(&self) -> Progress {
+        self.progress.borrow().clone()
     }
 
     /// Where it stands now.

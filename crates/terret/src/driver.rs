@@ -10,22 +10,25 @@ mod ledger;
 mod mailbox;
 mod receipts;
 mod running;
+mod trouble;
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use terret_core::effect::Question;
 use terret_core::fact::{Fact, WriterOpened};
-use terret_core::id::Seq;
+use terret_core::id::{Digest, Seq};
 use terret_core::input::{Answer, Input};
 use terret_core::line::SessionHeader;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::limits::{MAX_ANSWERS_A_WRITE, SYNC_AFTER_MS};
+use crate::hook::Observer;
+use crate::limits::{MAX_ANSWERS_A_WRITE, MAX_ROUNDS_A_BARRIER, SYNC_AFTER_MS};
 use crate::mail::{Mail, Progress, Status, WeakHandle};
 use crate::model::{Adapter, BodyCache};
 use crate::store::{Journal, Opened};
@@ -50,12 +53,14 @@ pub(crate) struct Driver {
     assembly: Option<Assembly>,
     body: BodyCache,
     sending: Option<Sending>,
-    acks: Vec<(Seq, Ack)>,
+    /// Acknowledgements, each with the seq behind which everything it speaks of lies.
+    acks: Vec<(Option<Seq>, Ack)>,
     receipts: Receipts,
     progress: watch::Sender<Progress>,
     unsynced_since: Option<Instant>,
     rested: bool,
-    shutdown: Option<oneshot::Sender<()>>,
+    shutdown: Vec<oneshot::Sender<()>>,
+    observers: Vec<Observer>,
     /// Our first fact, until it is written.
     unwritten: Option<WriterOpened>,
 }
@@ -63,6 +68,7 @@ pub(crate) struct Driver {
 /// A request that is logged and waits to be sent.
 struct Sending {
     header: Arc<terret_core::fact::Header>,
+    digest: Digest,
     body: Option<bytes::Bytes>,
     adapter: Option<Arc<dyn Adapter>>,
 }
@@ -81,6 +87,7 @@ impl Driver {
         progress: watch::Sender<Progress>,
     ) -> Result<(Self, SessionHeader), Error> {
         let (header, writer) = (opened.header.clone(), opened.writer());
+        let observers = world.seams.events.clone();
         let mut driver = Driver {
             ledger: Ledger::new(folds, Journal::new(opened)),
             world,
@@ -98,7 +105,8 @@ impl Driver {
             progress,
             unsynced_since: None,
             rested: true,
-            shutdown: None,
+            shutdown: Vec::new(),
+            observers,
             unwritten: None,
         };
         driver.open(writer)?;
@@ -125,38 +133,52 @@ impl Driver {
                 Ok(false) => break,
                 Err(e) => {
                     if let Err(e) = self.contain(e) {
-                        self.fail(e);
+                        self.fail(&e);
                         break;
                     }
                 }
             }
         }
-        if let Some(done) = self.shutdown.take() {
+        let waiting = std::mem::take(&mut self.shutdown);
+        // The session is let go of before anybody is told that it is.
+        drop(self);
+        for done in waiting {
             let _ = done.send(());
         }
     }
 
     /// Goes round until nothing moves without waiting.
     async fn settle(&mut self) -> Result<(), Error> {
+        let mut rounds = 0;
         loop {
             self.commit()?;
-            self.start_inside();
-            if self.drain()? {
+            self.start_inside()?;
+            rounds += 1;
+            if self.drain()? && rounds < MAX_ROUNDS_A_BARRIER {
                 continue;
             }
+            self.commit()?;
             if self.needs_barrier() {
                 self.barrier().await?;
-                self.start_outgoing()?;
-                continue;
+                // What was asked while the disk worked comes first: nothing starts that is not wanted any more.
+                if !self.receive_all()? {
+                    self.start_outgoing()?;
+                }
+            } else if rounds < MAX_ROUNDS_A_BARRIER {
+                break;
             }
-            if self.ledger.machine.state().turn().is_none() && !self.rested {
-                self.take(Input::Idle)?;
-                self.commit()?;
-                self.rested = true;
+            if rounds >= MAX_ROUNDS_A_BARRIER {
+                rounds = 0;
+                tokio::task::yield_now().await;
             }
-            self.show();
-            return Ok(());
         }
+        if self.ledger.machine.state().turn().is_none() && !self.rested {
+            self.take(Input::Idle)?;
+            self.commit()?;
+            self.rested = true;
+        }
+        self.show();
+        Ok(())
     }
 
     /// Writes what was recorded, then shows it.
@@ -168,9 +190,8 @@ impl Driver {
         self.unsynced_since.get_or_insert_with(Instant::now);
         for event in std::mem::take(&mut self.ledger.fresh) {
             self.rested = matches!(event.fact, Fact::WriterIdle(_));
-            for observe in &self.world.seams.events {
-                observe(&event);
-            }
+            // An observer that breaks down sees nothing more; what it watches goes on.
+            self.observers.retain(|observe| catch_unwind(AssertUnwindSafe(|| observe(&event))).is_ok());
             if let Fact::InboxRemoved(removed) = &event.fact {
                 self.receipts.removed(&removed.msgs, removed.why);
             }
@@ -185,18 +206,27 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes in what is ready: mail first, then answers. Says whether there was anything.
+    /// Takes in what is ready: mail first, then the answers to what is still asked. Says whether there was
+    /// anything.
     fn drain(&mut self) -> Result<bool, Error> {
-        let mut any = false;
-        while let Ok(mail) = self.mail.try_recv() {
-            self.receive(mail)?;
-            any = true;
+        let mut any = self.receive_all()?;
+        if any {
+            self.start_inside()?;
         }
         for _ in 0..MAX_ANSWERS_A_WRITE {
             match self.running.next().now_or_never() {
                 Some(Some((question, reply))) => self.reply(question, reply)?,
                 Some(None) | None => break,
             }
+            any = true;
+        }
+        Ok(any)
+    }
+
+    fn receive_all(&mut self) -> Result<bool, Error> {
+        let mut any = false;
+        while let Ok(mail) = self.mail.try_recv() {
+            self.receive(mail)?;
             any = true;
         }
         Ok(any)
@@ -228,7 +258,7 @@ impl Driver {
     /// Waits for the next thing to happen. `false`: the agent is being put away.
     async fn wait(&mut self) -> Result<bool, Error> {
         let at_rest = self.ledger.machine.state().turn().is_none() || self.ledger.machine.suspended();
-        if at_rest && (self.shutdown.is_some() || self.mail_closed) {
+        if at_rest && (!self.shutdown.is_empty() || self.mail_closed) {
             return Ok(false);
         }
         let sync_at = self.unsynced_since.map(|at| at + Duration::from_millis(SYNC_AFTER_MS));
@@ -263,57 +293,11 @@ impl Driver {
                 self.assembly = Some(assembly);
                 answer
             }
-            Reply::Accepted(accepted) => self.accepted(question, *accepted),
+            Reply::Accepted(accepted) => self.accepted(*accepted),
             Reply::StreamEnd(end) => self.stream_end(end),
         };
         self.take(Input::Answer(question, answer))?;
         Ok(())
-    }
-
-    /// Tries to go on after a write found the disk full: what could not be written is forgotten, and the
-    /// open turn is closed in the room that was kept for it.
-    fn contain(&mut self, error: Error) -> Result<(), Error> {
-        let Error::Full { path } = error else {
-            return Err(error);
-        };
-        self.running.clear();
-        self.stops.clear();
-        for (_, ack) in self.acks.drain(..) {
-            let _ = ack.send(Err(Error::Full { path: path.clone() }));
-        }
-        self.body = BodyCache::default();
-        let reported = self
-            .ledger
-            .fresh
-            .iter()
-            .filter_map(|event| match &event.fact {
-                Fact::ToolResult(result) => Some((result.call, result.outcome)),
-                _ => None,
-            })
-            .collect();
-        self.ledger.refold()?;
-        self.receipts.forget_unless(|id| self.ledger.folds.accepted.contains_key(id));
-        if let Some(writer) = self.unwritten.take() {
-            // Not even our first line fitted: nothing was begun, so nothing is to be closed.
-            return self.open(writer);
-        }
-        self.take(Input::StoreFull { reported })?;
-        self.commit()
-    }
-
-    /// The session is poisoned: nothing more is done, nothing is acknowledged.
-    fn fail(&mut self, error: Error) {
-        self.running.clear();
-        let why = error.to_string();
-        let path = self.ledger.journal.log().path().to_owned();
-        self.ledger.journal.poison(&why);
-        for (_, ack) in self.acks.drain(..) {
-            let _ = ack.send(Err(Error::Poisoned { path: path.clone(), why: why.clone() }));
-        }
-        self.progress.send_modify(|p| {
-            p.status = Status::Poisoned;
-            p.broken = Some(why);
-        });
     }
 
     fn status(&self) -> Status {

@@ -90,6 +90,9 @@ pub enum Error {
     /// The same message id came with other content.
     #[error("message id `{0}` was used before, with other content")]
     IdReused(String),
+    /// Now is not the time for it: a turn is closing, or waits for recovery.
+    #[error("refused: {0}")]
+    Refused(&'static str),
     /// A message too large for a line.
     #[error("the message is too large: {bytes} bytes, a log line takes {limit}")]
     TooLarge {
@@ -141,12 +144,22 @@ impl Error {
             | Error::Exists(_)
             | Error::BadAddress { .. }
             | Error::IdReused(_)
+            | Error::Refused(_)
             | Error::TooLarge { .. }
             | Error::Config(_)
             | Error::Usage(_) => ErrorKind::Usage,
             Error::Damaged { .. } | Error::NotALog { .. } | Error::MissingPlugin { .. } => ErrorKind::Log,
             Error::Busy { .. } => ErrorKind::Busy,
             Error::Full { .. } | Error::Poisoned { .. } | Error::Gone | Error::Io { .. } => ErrorKind::Io,
+        }
+    }
+
+    /// The same once more, for another one who waits. Only of errors that say it all in words.
+    pub(crate) fn again(&self) -> Error {
+        match self {
+            Error::Full { path } => Error::Full { path: path.clone() },
+            Error::TooLarge { bytes, limit } => Error::TooLarge { bytes: *bytes, limit: *limit },
+            other => Error::Usage(other.to_string()),
         }
     }
 

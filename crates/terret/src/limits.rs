@@ -6,14 +6,18 @@ pub const RESERVE_BYTES: u64 = 64 << 10;
 pub const MAX_MAIL: usize = 1024;
 /// Longest message taken in: a log line holds it with room to spare; what is longer belongs in a file.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
-/// Longest answer of a model taken in: its committed message is one log line.
-pub const MAX_ANSWER_BYTES: usize = 4 << 20;
+/// Longest answer of a model taken in: its committed message is one log line, and JSON may need six bytes for
+/// one.
+pub const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// Most text of a tool's result that is kept: far beyond what a model reads with profit.
 pub const MAX_RESULT_BYTES: usize = 1 << 20;
 /// How long a tool that was asked to stop may take before it is dropped: a shell ends its group in less.
 pub const TOOL_GRACE_MS: u64 = 3_000;
 /// Longest time written lines stay unsynced: what a power cut may cost beyond the last barrier.
 pub const SYNC_AFTER_MS: u64 = 1_000;
+/// Rounds of answers that need no wait, before a barrier is made and other tasks get their turn: a model that
+/// is always ready must not keep an acknowledgement waiting.
+pub const MAX_ROUNDS_A_BARRIER: u32 = 64;
 /// Answers handled before the next write: bounds the delay between hearing and writing.
 pub const MAX_ANSWERS_A_WRITE: usize = 256;
 /// Most bytes of `AGENTS.md` taken along: a page of rules, not a book in every request.

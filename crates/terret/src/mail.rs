@@ -53,6 +53,8 @@ pub enum Settlement {
     Held(Outcome),
     /// It was taken off.
     Removed(Removal),
+    /// It was sent before and settled before: the log says how.
+    Earlier,
 }
 
 /// Acknowledged: the message is durable. Resolves to what became of it.

@@ -20,8 +20,8 @@ pub(super) enum Why {
     Broken(Failure),
     /// The writer died.
     Interrupted,
-    /// The disk is full: nothing with content may be written.
-    Full,
+    /// A write could not be made: nothing with content may be written.
+    Unwritable(Failure),
 }
 
 impl Machine {
@@ -68,9 +68,9 @@ impl Machine {
         let (class, sentence) = match why {
             Why::Cancelled | Why::Broken(_) => (code::ABORTED, "the request was cancelled"),
             Why::Interrupted => (code::INTERRUPTED, "the process stopped while the request was open"),
-            Why::Full => (code::STORE_FULL, "the disk is full"),
+            Why::Unwritable(failure) => (failure.code.as_str(), failure.message.as_str()),
         };
-        if visible && !matches!(why, Why::Full) {
+        if visible && !matches!(why, Why::Unwritable(_)) {
             let message = Message {
                 // Filled in from the log, like the content and the source.
                 id: "".into(),
@@ -121,11 +121,9 @@ impl Machine {
         let cancelled = self.state.turn().is_some_and(|t| t.cancelled().is_some());
         let failed = self.state.turn().is_some_and(|t| t.failed());
         match why {
-            Why::Full => {
-                let failure = Failure::new(code::STORE_FULL, "the disk is full");
-                (EndReason::Error { failure }, Fill::None)
+            Why::Unwritable(failure) | Why::Broken(failure) => {
+                (EndReason::Error { failure: failure.clone() }, Fill::None)
             }
-            Why::Broken(failure) => (EndReason::Error { failure: failure.clone() }, Fill::None),
             Why::Cancelled | Why::Interrupted if cancelled => {
                 (EndReason::Aborted { cause: Cause::Disposed }, Fill::Cause)
             }

@@ -57,7 +57,12 @@ impl Machine {
         }
     }
 
-    pub(super) fn store_full(&mut self, reported: &[(CallId, Outcome)], out: &mut Vec<Decided>) -> Handled {
+    pub(super) fn store_full(
+        &mut self,
+        failure: Failure,
+        reported: &[(CallId, Outcome)],
+        out: &mut Vec<Decided>,
+    ) -> Handled {
         self.full = true;
         if self.state.turn().is_none() {
             return Handled::Late;
@@ -68,7 +73,7 @@ impl Machine {
                 self.settle(*id, Settled::notice(*outcome, RESULT_LOST_TEXT), out);
             }
         }
-        self.close(&Why::Full, out);
+        self.close(&Why::Unwritable(failure), out);
         Handled::Yes
     }
 }

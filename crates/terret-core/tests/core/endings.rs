@@ -157,7 +157,7 @@ fn a_full_disk_closes_without_content_and_starts_nothing() {
         (call_id(1, 1, 1), Outcome::Ok),
         (call_id(9, 9, 9), Outcome::Ok),
     ];
-    let facts = session.feed(Input::StoreFull { reported });
+    let facts = session.feed(Input::StoreFull { failure: full(), reported });
     let closers = [
         "result 1.1.1 error",
         "result 1.1.0 unknown",
@@ -171,7 +171,7 @@ fn a_full_disk_closes_without_content_and_starts_nothing() {
     let mut session = streaming();
     session.answer(said("long text"));
     let mut session = Session::refolded(&session.log);
-    let facts = session.feed(Input::StoreFull { reported: vec![] });
+    let facts = session.feed(Input::StoreFull { failure: full(), reported: vec![] });
     assert_eq!(facts, ["failed STORE_FULL End", "step 1 end", "end error STORE_FULL"]);
 }
 
@@ -182,7 +182,10 @@ fn on_a_full_disk_no_turn_starts_until_somebody_posts() {
     session.send("m1");
     session.log.truncate(session.log.len() - 2);
     let mut session = Session::refolded(&session.log);
-    assert_eq!(session.try_feed(Input::StoreFull { reported: vec![] }), (Handled::Late, vec![]));
+    assert_eq!(
+        session.try_feed(Input::StoreFull { failure: full(), reported: vec![] }),
+        (Handled::Late, vec![])
+    );
     session.assert_at_rest();
     assert_eq!(session.feed(send("c", Lane::NextStep, false)), ["added c"]);
     assert_eq!(session.send("m2")[1..], ["turn 1", "claimed [c m1]"]);
@@ -192,7 +195,7 @@ fn on_a_full_disk_no_turn_starts_until_somebody_posts() {
     session.cancel(user());
     session.send("m2");
     let mut session = Session::refolded(&session.log);
-    session.feed(Input::StoreFull { reported: vec![] });
+    session.feed(Input::StoreFull { failure: full(), reported: vec![] });
     session.assert_at_rest();
     assert_eq!(session.end(), "end error STORE_FULL");
     assert_eq!(session.feed(Input::Release { msgs: vec!["m2".into()] })[1..], ["turn 2", "claimed [m2]"]);
@@ -222,4 +225,8 @@ fn what_entered_is_never_returned() {
     session.answer(enter(&["m1"]));
     session.cancel(user());
     assert_eq!(session.pending(), [""; 0]);
+}
+
+fn full() -> terret_core::chunk::Failure {
+    terret_core::chunk::Failure::new(terret_core::chunk::code::STORE_FULL, "the disk is full")
 }

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use terret_core::fact::ToolSpec;
 use terret_core::id::SessionId;
 use terret_core::line::{Event, FORMAT, SessionHeader, SessionTag};
 use terret_core::raw::Raw;
 use tokio::sync::{mpsc, watch};
 
-use super::{Agent, Handle, Progress};
+use super::{Agent, Handle, Progress, Status};
 use crate::clock::{Clock, SystemClock};
 use crate::driver::{Base, Driver, Folds};
 use crate::error::Error;
@@ -206,9 +207,18 @@ impl Builder {
         let start = opened.log.length();
         let left_open = folds.turns.open().cloned();
         let (send, progress) = watch::channel(Progress { bytes: start, ..Progress::default() });
+        let broken = send.clone();
         let (driver, header) =
             Driver::new(opened, folds, Arc::new(world), base, handle.downgrade(), mail, send)?;
-        tokio::spawn(driver.run());
+        tokio::spawn(async move {
+            if std::panic::AssertUnwindSafe(driver.run()).catch_unwind().await.is_err() {
+                // What was written stays; who waits must learn that nothing more comes.
+                broken.send_modify(|p| {
+                    p.status = Status::Poisoned;
+                    p.broken = Some("the driver broke down; this is a bug in terret".into());
+                });
+            }
+        });
         Ok(Agent { id: header.id.clone(), handle, progress, start, header: Arc::new(header), left_open })
     }
 }

@@ -1,15 +1,15 @@
 //! Answers that need the log before the machine can take them: a request that is ready, a stream that ended.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use terret_core::chunk::{Chunk, Failure, code};
-use terret_core::effect::Question;
-use terret_core::fact::{RequestAttempt, RequestContext};
+use terret_core::fact::{CallMode, RequestAttempt, RequestContext};
 use terret_core::input::{Answer, Ready};
 
 use super::{Driver, Sending};
 use crate::limits::MAX_ANSWER_BYTES;
-use crate::world::Accepted;
+use crate::world::{Accepted, World};
 
 impl Driver {
     /// Pieces of a stream, as long as the answer they make still fits a log line.
@@ -24,7 +24,7 @@ impl Driver {
     }
 
     /// A request is ready: derive its messages and digests now, after every hook, and keep what will be sent.
-    pub(super) fn accepted(&mut self, question: Question, accepted: Accepted) -> Answer {
+    pub(super) fn accepted(&mut self, accepted: Accepted) -> Answer {
         let Accepted { header, context_window, adapter } = accepted;
         let header = Arc::new(header);
         let body = match self.body.build(&header, self.ledger.folds.request.messages()) {
@@ -32,15 +32,6 @@ impl Driver {
             Err(failure) => return Answer::Broken(failure),
         };
         let digest = self.ledger.folds.request.digest(&header);
-        let (turn, step, attempt) = match question {
-            Question::Prepare(turn, step, attempt) => (turn, step, attempt),
-            Question::PreStep(..)
-            | Question::Stream(..)
-            | Question::Recover(..)
-            | Question::Admit(..)
-            | Question::Run(..)
-            | Question::Stopping(..) => (0, 0, 0),
-        };
         let ready = Ready {
             context: RequestContext {
                 provider: header.provider.clone(),
@@ -48,9 +39,10 @@ impl Driver {
                 context_window,
             },
             attempt: RequestAttempt {
-                turn,
-                step,
-                attempt,
+                // The machine knows which attempt it asked for.
+                turn: 0,
+                step: 0,
+                attempt: 0,
                 digest,
                 wire: body.as_ref().map(|_| header.wire.clone()),
                 wire_digest: body.as_ref().map(|b| b.digest),
@@ -58,7 +50,7 @@ impl Driver {
             },
             header: (*header).clone(),
         };
-        self.sending = Some(Sending { header, body: body.map(|b| b.bytes), adapter });
+        self.sending = Some(Sending { header, digest, body: body.map(|b| b.bytes), adapter });
         Answer::Prepared(Box::new(ready))
     }
 
@@ -66,14 +58,21 @@ impl Driver {
         let usage = self.ledger.folds.open.usage().cloned();
         match end {
             Err(failure) => Answer::Failed { failure, usage },
-            Ok(()) => match self.ledger.folds.open.finished(|name, args| self.world.mode(name, args)) {
-                Some(finished) => Answer::Finished(Box::new(finished)),
-                None => {
-                    let text = "the stream ended without a finish";
-                    let failure = Failure::new(code::STREAM_CLOSED, text);
-                    Answer::Failed { failure, usage }
+            Ok(()) => {
+                match self.ledger.folds.open.finished(|name, arguments| mode(&self.world, name, arguments)) {
+                    Some(finished) => Answer::Finished(Box::new(finished)),
+                    None => {
+                        let text = "the stream ended without a finish";
+                        let failure = Failure::new(code::STREAM_CLOSED, text);
+                        Answer::Failed { failure, usage }
+                    }
                 }
-            },
+            }
         }
     }
+}
+
+/// A classifier that breaks down says nothing about the call: it runs alone.
+fn mode(world: &World, name: &str, arguments: &str) -> CallMode {
+    catch_unwind(AssertUnwindSafe(|| world.mode(name, arguments))).unwrap_or(CallMode::Exclusive)
 }

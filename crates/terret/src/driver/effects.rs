@@ -6,12 +6,14 @@ use futures_util::FutureExt;
 use futures_util::stream::{BoxStream, StreamExt};
 use terret_core::chunk::{Failure, code};
 use terret_core::effect::{Effect, Question};
+use terret_core::fact::Outcome;
 use terret_core::id::Digest;
 use terret_core::input::{Answer, Input};
 use terret_core::raw::Raw;
 use tokio::sync::watch;
 
 use super::Driver;
+use crate::call::Done;
 use crate::error::Error;
 use crate::hook::FailedAttempt;
 use crate::model::Proposal;
@@ -44,21 +46,31 @@ impl Driver {
     }
 
     /// Drops what is no longer owed, passes on stops, starts what stays inside.
-    pub(super) fn start_inside(&mut self) {
+    pub(super) fn start_inside(&mut self) -> Result<(), Error> {
         let owed = self.owed();
         let asked = |q: &Question| owed.iter().any(|e| e.question() == *q);
         self.running.retain(asked);
         self.stops.retain(|question, _| asked(question));
         for effect in owed {
             let question = effect.question();
-            if let (Effect::Run { stop: true, .. }, Some(stop)) = (&effect, self.stops.get(&question)) {
-                stop.send_replace(true);
-            }
-            if !effect.leaves_process() && !self.running.contains(&question) {
-                let future = self.inside(effect);
-                self.running.insert(question, future);
+            match (&effect, self.stops.get(&question)) {
+                (Effect::Run { stop: true, .. }, Some(stop)) => {
+                    stop.send_replace(true);
+                }
+                // Cancelled between its fact and its start: it never starts.
+                (Effect::Run { stop: true, .. }, None) => {
+                    let settled = Done::notice(Outcome::Aborted, "The call was stopped before it began.");
+                    let answer = Answer::Settled { settled, contexts: Vec::new() };
+                    self.take(Input::Answer(question, answer))?;
+                }
+                (_, _) if effect.leaves_process() || self.running.contains(&question) => {}
+                (_, _) => {
+                    let answers = self.inside(effect);
+                    self.running.insert(question, contained(question, answers));
+                }
             }
         }
+        Ok(())
     }
 
     fn inside(&mut self, effect: Effect) -> BoxStream<'static, Reply> {
@@ -113,7 +125,8 @@ impl Driver {
                     let (stopper, stopped) = watch::channel(stop);
                     self.stops.insert(question, stopper);
                     let run = self.world.clone().run(token, stopped);
-                    self.running.insert(question, futures_util::stream::once(run).boxed());
+                    let answers = futures_util::stream::once(run).boxed();
+                    self.running.insert(question, contained(question, answers));
                 }
                 Effect::PreStep { .. }
                 | Effect::Prepare { .. }
@@ -132,10 +145,9 @@ impl Driver {
         let Some(token) = token else { return Ok(()) };
         let sending = self.sending.take();
         let attempt = token.fact();
-        let header = self.ledger.folds.request.header().cloned();
-        let same = match (&sending, &header) {
+        let same = match (&sending, self.ledger.folds.request.header()) {
             (Some(sending), Some(header)) => {
-                self.ledger.folds.request.digest(header) == attempt.digest
+                sending.digest == attempt.digest
                     && sending.header == *header
                     && sending.body.as_ref().map(|body| Digest::of(body)) == attempt.wire_digest
             }
@@ -145,7 +157,7 @@ impl Driver {
             Some(sending) if same => {
                 let body = sending.body.unwrap_or_default();
                 let stream = self.world.clone().stream(token, sending.header, body, sending.adapter);
-                self.running.insert(question, stream);
+                self.running.insert(question, contained(question, stream));
             }
             Some(_) | None => {
                 let text = "what was about to be sent is not what the log says: nothing was sent";
@@ -176,4 +188,27 @@ impl Driver {
         parameters.extend(self.base.parameters.clone());
         Ok(Proposal { provider, model, parameters })
     }
+}
+
+/// A panic in a hook, a guard, an adapter or a tool is an answer like any other: its question's error, not the
+/// driver's end.
+fn contained(question: Question, answers: BoxStream<'static, Reply>) -> BoxStream<'static, Reply> {
+    let answers = std::panic::AssertUnwindSafe(answers).catch_unwind();
+    answers.map(move |reply| reply.unwrap_or_else(|panic| broken_down(question, &*panic))).boxed()
+}
+
+fn broken_down(question: Question, panic: &(dyn std::any::Any + Send)) -> Reply {
+    let words = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    let words = words.or_else(|| panic.downcast_ref::<String>().cloned());
+    let text = format!("something broke down: {}", words.as_deref().unwrap_or("it did not say why"));
+    let settled = || Done::error("terret", "panic", text.clone());
+    Reply::Answer(match question {
+        Question::Admit(..) => Answer::Refused(settled()),
+        Question::Run(..) => Answer::Settled { settled: settled(), contexts: Vec::new() },
+        Question::PreStep(..)
+        | Question::Prepare(..)
+        | Question::Stream(..)
+        | Question::Recover(..)
+        | Question::Stopping(..) => Answer::Broken(Failure::new(code::HOOK, text)),
+    })
 }

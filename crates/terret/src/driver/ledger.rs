@@ -41,6 +41,9 @@ pub(crate) struct Folds {
     pub(super) waiting: HashMap<MsgId, Message>,
     /// Text of each plugin's last context message.
     pub(super) known: BTreeMap<String, String>,
+    /// Messages looked at for contexts, and of which past.
+    noted: usize,
+    rewrites: u64,
     /// Where each call of the open turn was last started.
     pub(super) started: HashMap<CallId, (Seq, terret_core::fact::ToolCall)>,
     /// The last attempt.
@@ -52,6 +55,7 @@ impl Folds {
     pub(crate) fn fold(&mut self, event: &Event) -> Option<TurnSummary> {
         self.open.fold(event);
         self.request.fold(event);
+        self.note_contexts();
         match &event.fact {
             Fact::InboxAdded(added) => {
                 let message = &added.message;
@@ -66,15 +70,6 @@ impl Folds {
                     self.waiting.remove(id);
                 }
             }
-            Fact::UserMessage(user) => {
-                if let (Source::Plugin { plugin, .. }, [Block::Text { text, .. }]) =
-                    (&user.message.source, &*user.message.content)
-                {
-                    self.known.insert(plugin.clone(), text.clone());
-                }
-            }
-            // What a replaced range said is no longer before the model.
-            Fact::SurfaceReplaced(_) => self.known.clear(),
             Fact::RequestAttempt(attempt) => self.attempt = Some((event.seq, attempt.clone())),
             Fact::ToolCall(call) => {
                 self.started.insert(call.call, (event.seq, call.clone()));
@@ -89,6 +84,8 @@ impl Folds {
             | Fact::TurnCancel(_)
             | Fact::StepStart(_)
             | Fact::StepEnd(_)
+            | Fact::UserMessage(_)
+            | Fact::SurfaceReplaced(_)
             | Fact::RequestHeader(_)
             | Fact::RequestContext(_)
             | Fact::RequestFailed(_)
@@ -106,6 +103,26 @@ impl Folds {
             self.waiting.remove(id);
         }
         ended
+    }
+}
+
+impl Folds {
+    /// What plugins told the model, as the next request carries it: a message that never entered says nothing.
+    fn note_contexts(&mut self) {
+        let messages = self.request.messages();
+        if self.rewrites != messages.rewrites() {
+            self.rewrites = messages.rewrites();
+            self.known.clear();
+            self.noted = 0;
+        }
+        for projected in &messages.list()[self.noted.min(messages.list().len())..] {
+            if let (Source::Plugin { plugin, .. }, [Block::Text { text, .. }]) =
+                (&projected.message.source, &*projected.message.content)
+            {
+                self.known.insert(plugin.clone(), text.clone());
+            }
+        }
+        self.noted = messages.list().len();
     }
 }
 
@@ -141,7 +158,9 @@ impl Ledger {
         self.machine = Machine::new(std::mem::take(&mut folds.state));
         self.folds = folds;
         self.fresh.clear();
-        self.ended.clear();
+        // A turn whose end is in the log has ended, whoever was not told yet.
+        let written = scan.tip().next_seq();
+        self.ended.retain(|turn| turn.end.is_some_and(|end| end < written));
         self.decided.clear();
         self.journal.rewind(scan.tip().clone());
         Ok(())

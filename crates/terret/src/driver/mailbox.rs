@@ -2,12 +2,13 @@
 
 use terret_core::digest::message_digest;
 use terret_core::fact::Cause;
-use terret_core::input::Input;
+use terret_core::input::{Input, Record};
+use terret_core::machine::Handled;
 
 use super::{Ack, Driver};
 use crate::error::Error;
 use crate::limits::MAX_MESSAGE_BYTES;
-use crate::mail::{Mail, Reading};
+use crate::mail::{Mail, Reading, Settlement};
 
 impl Driver {
     pub(super) fn receive(&mut self, mail: Mail) -> Result<(), Error> {
@@ -30,14 +31,24 @@ impl Driver {
                         self.take(Input::Send(send))?;
                     }
                 }
-                if self.ledger.folds.waiting.contains_key(&id) {
-                    self.receipts.expect(id, settled);
+                match self.ledger.folds.waiting.contains_key(&id) {
+                    true => self.receipts.expect(id, settled),
+                    false => drop(settled.send(Settlement::Earlier)),
                 }
                 self.ack(ack);
             }
             Mail::Input { input, ack } => {
-                self.take(input)?;
-                self.ack(ack);
+                if let Some(bytes) = too_large(&input) {
+                    let _ = ack.send(Err(Error::TooLarge { bytes, limit: MAX_MESSAGE_BYTES }));
+                    return Ok(());
+                }
+                match self.take(input)? {
+                    Handled::Refused => {
+                        let why = "a turn is closing, or waits for recovery";
+                        let _ = ack.send(Err(Error::Refused(why)));
+                    }
+                    Handled::Yes | Handled::Late => self.ack(ack),
+                }
             }
             Mail::Look { reading } => {
                 let _ = reading.send(self.reading());
@@ -46,15 +57,16 @@ impl Driver {
                 let _ = reader.send(self.ledger.journal.log().reader(from));
             }
             Mail::Shutdown { done } => {
+                self.take(Input::Rest)?;
                 self.take(Input::Cancel { cause: Cause::Disposed })?;
-                self.shutdown = Some(done);
+                self.shutdown.push(done);
             }
         }
         Ok(())
     }
 
     fn ack(&mut self, ack: Ack) {
-        let seq = self.ledger.fresh.last().map_or(0, |event| event.seq);
+        let seq = self.ledger.fresh.last().map(|event| event.seq);
         self.acks.push((seq, ack));
     }
 
@@ -68,4 +80,19 @@ impl Driver {
             log: self.ledger.journal.log().path().to_owned(),
         }
     }
+}
+
+/// Bytes of a record that no log line could hold.
+fn too_large(input: &Input) -> Option<usize> {
+    let json =
+        |value: &terret_core::message::Message| serde_json::to_vec(value).map_or(usize::MAX, |j| j.len());
+    let bytes = match input {
+        Input::Record(Record::Plugin(event)) => event.data.get().len(),
+        Input::Record(Record::Surface(replaced)) => json(&replaced.message),
+        Input::Record(Record::Asked(asked)) => asked.what.len() * 6,
+        Input::Record(Record::Decided(decided)) => (decided.decision.len() + decided.by.len()) * 6,
+        Input::Record(Record::Seam(changed)) => changed.what.len() * 6,
+        _ => 0,
+    };
+    (bytes > MAX_MESSAGE_BYTES).then_some(bytes)
 }

@@ -99,6 +99,11 @@ impl Journal {
         }
     }
 
+    /// Seq of the last line written; `None` in an empty log.
+    pub fn written(&self) -> Option<Seq> {
+        self.written
+    }
+
     /// Whether something written is not known to be synced.
     pub fn is_behind(&self) -> bool {
         self.written > self.synced

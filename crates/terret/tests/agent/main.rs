@@ -3,5 +3,6 @@
 
 mod crash;
 mod faults;
+mod hard;
 mod support;
 mod turns;

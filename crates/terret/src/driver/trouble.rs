@@ -1,0 +1,64 @@
+//! When the log cannot be written: what was not written is forgotten, what was is kept and closed.
+
+use terret_core::chunk::{Failure, code};
+use terret_core::fact::Fact;
+use terret_core::input::Input;
+
+use super::Driver;
+use crate::error::Error;
+use crate::mail::Status;
+use crate::model::BodyCache;
+
+impl Driver {
+    /// Goes on after a write that left no trace: a full disk, or a fact too long for a line. What could not be
+    /// written is forgotten, whoever waits for it is told, and the open turn is closed in the room that was
+    /// kept for it.
+    pub(super) fn contain(&mut self, error: Error) -> Result<(), Error> {
+        let failure = match &error {
+            Error::Full { .. } => Failure::new(code::STORE_FULL, "the disk is full"),
+            Error::TooLarge { .. } => Failure::new(code::REQUEST_TOO_LARGE, error.to_string()),
+            _ => return Err(error),
+        };
+        self.running.clear();
+        self.stops.clear();
+        self.sending = None;
+        self.body = BodyCache::default();
+        let written = self.ledger.journal.written();
+        for (seq, ack) in std::mem::take(&mut self.acks) {
+            if seq <= written {
+                // It is in the log: the next barrier acknowledges it.
+                self.acks.push((seq, ack));
+            } else {
+                let _ = ack.send(Err(error.again()));
+            }
+        }
+        let reported = self.ledger.fresh.iter().filter_map(|event| match &event.fact {
+            Fact::ToolResult(result) => Some((result.call, result.outcome)),
+            _ => None,
+        });
+        let reported = reported.collect();
+        self.ledger.refold()?;
+        self.receipts.forget_unless(|id| self.ledger.folds.accepted.contains_key(id));
+        if let Some(writer) = self.unwritten.take() {
+            // Not even our first line fitted: nothing was begun, so nothing is to be closed.
+            return self.open(writer);
+        }
+        self.take(Input::StoreFull { failure, reported })?;
+        self.commit()
+    }
+
+    /// The session is poisoned: nothing more is done, nothing is acknowledged.
+    pub(super) fn fail(&mut self, error: &Error) {
+        self.running.clear();
+        let why = error.to_string();
+        let path = self.ledger.journal.log().path().to_owned();
+        self.ledger.journal.poison(&why);
+        for (_, ack) in self.acks.drain(..) {
+            let _ = ack.send(Err(Error::Poisoned { path: path.clone(), why: why.clone() }));
+        }
+        self.progress.send_modify(|p| {
+            p.status = Status::Poisoned;
+            p.broken = Some(why);
+        });
+    }
+}
