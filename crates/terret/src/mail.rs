@@ -81,7 +81,7 @@ pub enum Status {
     Running,
     /// Messages wait for a wake.
     Parked,
-    /// A dead writer's turn waits for [`Agent::recover`].
+    /// A dead writer's turn waits for [`crate::Agent::recover`].
     Suspended,
     /// A write or a sync failed: nothing more is done.
     Poisoned,
