@@ -21,6 +21,9 @@ struct Open {
     rewrites: u64,
     taken: usize,
     body: Box<dyn Body>,
+    /// Bytes of the body that are hashed already.
+    hashed: usize,
+    hasher: blake3::Hasher,
 }
 
 /// A body and its digest.
@@ -48,7 +51,7 @@ impl BodyCache {
                     .ok_or_else(|| Failure::new(class::NO_ADAPTER, format!("no codec `{}`", header.wire)))?;
                 let (header, rewrites) = (header.clone(), messages.rewrites());
                 let body = codec.begin(&header)?;
-                Open { header, rewrites, taken: 0, body }
+                Open { header, rewrites, taken: 0, body, hashed: 0, hasher: blake3::Hasher::new() }
             }
         };
         for projected in &list[open.taken..] {
@@ -56,8 +59,63 @@ impl BodyCache {
         }
         open.taken = list.len();
         let bytes = open.body.bytes();
+        let digest = open.digest(&bytes);
         self.open = Some(open);
-        let digest = Digest::of(&bytes);
         Ok(Some(Built { bytes, digest }))
+    }
+}
+
+impl Open {
+    /// blake3 of the body; hashes what is new since the last one.
+    fn digest(&mut self, bytes: &[u8]) -> Digest {
+        let stable = self.body.stable().clamp(self.hashed, bytes.len());
+        self.hasher.update(&bytes[self.hashed..stable]);
+        self.hashed = stable;
+        let mut whole = self.hasher.clone();
+        whole.update(&bytes[stable..]);
+        Digest(*whole.finalize().as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use terret_core::fact::{Fact, StepStart, UserMessage};
+    use terret_core::line::Event;
+    use terret_core::message::Message;
+
+    use super::*;
+
+    #[test]
+    fn the_grown_digest_is_that_of_the_whole_body() {
+        let mut header = Header {
+            provider: "p".into(),
+            model: "m".into(),
+            wire: "openai-chat@1".into(),
+            dialect: terret_core::raw::Raw::from_value(
+                &crate::model::openai_chat::dialect::Dialect::default(),
+            )
+            .unwrap(),
+            parameters: Default::default(),
+            defaults: Vec::new(),
+            system: Some("s".into()),
+            tools: Vec::new(),
+        };
+        for wire in ["openai-chat@1", "script@1"] {
+            header.wire = wire.into();
+            let header = Arc::new(header.clone());
+            let (mut cache, mut messages) = (BodyCache::default(), Messages::default());
+            for step in 1..6 {
+                let enter = Fact::StepStart(StepStart { turn: 1, step, admits: 1 });
+                let message = Message::user(format!("m-{step}").as_str(), "x".repeat(500));
+                let user = Fact::UserMessage(UserMessage { turn: 1, step, message });
+                for fact in [enter, user] {
+                    messages.fold(&Event { seq: u64::from(step), time: 0, fact });
+                }
+                let built = cache.build(&header, &messages).unwrap().unwrap();
+                assert_eq!(built.digest, Digest::of(&built.bytes), "{wire}, step {step}");
+            }
+        }
     }
 }

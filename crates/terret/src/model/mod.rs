@@ -71,6 +71,11 @@ pub trait Body: Send {
 
     /// The whole body as of now.
     fn bytes(&mut self) -> Bytes;
+
+    /// Bytes at its front that every later body repeats: what is hashed once. Too few cost time, never truth.
+    fn stable(&self) -> usize {
+        0
+    }
 }
 
 /// The codec of this name. A stored session can be verified as long as the codec it names is here.

@@ -167,6 +167,10 @@ impl Body for ChatBody {
     fn bytes(&mut self) -> Bytes {
         self.json.closed("]}").into()
     }
+
+    fn stable(&self) -> usize {
+        self.json.len()
+    }
 }
 
 impl ChatBody {

@@ -16,6 +16,11 @@ pub(super) enum Value<'a> {
 pub(super) struct Json(Vec<u8>);
 
 impl Json {
+    /// Bytes written so far.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// A copy with something after it.
     pub(super) fn closed(&self, end: &str) -> Vec<u8> {
         let mut whole = Vec::with_capacity(self.0.len() + end.len());

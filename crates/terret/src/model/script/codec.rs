@@ -48,6 +48,10 @@ impl Body for ScriptBody {
         whole.extend_from_slice(b"]}");
         whole.into()
     }
+
+    fn stable(&self) -> usize {
+        self.json.len()
+    }
 }
 
 /// How many answers of the model a body holds: all of them, or those after the last prompt.
