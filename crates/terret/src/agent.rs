@@ -110,11 +110,19 @@ impl Agent {
 
     /// Waits until no turn is open and nothing would start one.
     pub async fn when_idle(&self) -> Result<Progress, Error> {
-        // Mail that was acknowledged is behind us only once the driver has looked up from it.
-        self.look().await?;
+        // Mail that was acknowledged is behind us only once the driver has looked up from it. A driver that is
+        // gone looks no more; how far it came is still known.
+        if self.look().await.is_err() {
+            return Ok(self.progress());
+        }
         let mut progress = self.progress.clone();
         let settled = progress.wait_for(|p| !matches!(p.status, Status::Running)).await;
-        settled.map(|p| p.clone()).map_err(|_| Error::Gone)
+        Ok(settled.map_or_else(|_| self.progress(), |p| p.clone()))
+    }
+
+    /// How far it came; the last word of an agent that is gone, too.
+    pub fn progress(&self) -> Progress {
+        self.progress.borrow().clone()
     }
 
     /// Where it stands now.
