@@ -9,6 +9,8 @@ mod damage;
 mod fifty_steps;
 mod kill;
 mod place;
+mod printing;
+mod secrets;
 mod server;
 mod signals;
 mod streams;
