@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod chain;
+mod configuration;
 mod contract;
 mod damage;
 mod fifty_steps;
