@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use terret::config::{Config, Places};
-use terret::store::{Address, FileStore};
+use terret::store::{Address, FileStore, Scan};
 
 use crate::problem::Problem;
+use crate::render;
 
 /// Looks up an environment variable.
 pub(crate) fn env(name: &str) -> Option<String> {
@@ -13,7 +14,8 @@ pub(crate) fn env(name: &str) -> Option<String> {
 }
 
 pub(crate) fn places() -> Result<Places, Problem> {
-    Ok(Places::find(&env)?)
+    // Nothing else that could be typed helps before there is a place.
+    Places::find(&env).map_err(|e| Problem::from(e).hint("export TERRET_HOME=DIR"))
 }
 
 pub(crate) fn store() -> Result<FileStore, Problem> {
@@ -31,7 +33,27 @@ pub(crate) fn find(address: &str) -> Result<(PathBuf, Address), Problem> {
         Some(_) => FileStore::new(""),
         None => store()?,
     };
-    Ok((store.find(&address, None)?, address))
+    let found = store.find(&address, None);
+    if address.session == "latest" {
+        for note in passed_over(&store, found.as_deref().ok()) {
+            render::err(note);
+        }
+    }
+    Ok((found?, address))
+}
+
+/// Sessions written to later than the one found that nobody can read: `latest` passed them over, and whoever
+/// means the newest should know.
+pub(crate) fn passed_over(store: &FileStore, found: Option<&Path>) -> Vec<String> {
+    let changed = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
+    let since = found.and_then(changed);
+    let entries = std::fs::read_dir(store.sessions()).into_iter().flatten().flatten();
+    let logs = entries.map(|entry| entry.path().join("log.jsonl"));
+    let newer = logs.filter(|log| changed(log).is_some_and(|at| since.is_none_or(|since| at > since)));
+    newer
+        .filter_map(|log| Scan::open(&log).err())
+        .map(|e| format!("warning: a newer session was passed over: {e}"))
+        .collect()
 }
 
 /// The working directory, absolute.

@@ -1,8 +1,8 @@
 //! What a person reads when something is wrong: what, where, what is safe, what to do.
 
-use std::io::Write;
-
 use terret::error::{Error, ErrorKind};
+
+use crate::render;
 
 /// One problem: a sentence, indented facts, something one can type, and the exit code.
 #[derive(Debug)]
@@ -48,8 +48,7 @@ impl Problem {
         if let Some(hint) = &self.hint {
             text.push_str(&format!("\nhint: {hint}\n"));
         }
-        // Nowhere is left to say that stderr is closed.
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        render::err(text.trim_end());
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 pub use keys::{KEYS, Key};
 
 use crate::error::Error;
+use crate::model::failure::without_userinfo;
 
 /// Where terret keeps things.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +60,16 @@ pub struct Set {
     pub origin: String,
 }
 
+impl Set {
+    /// The value as it may be shown under its name: no header, no password of a URL.
+    pub fn shown(&self, name: &str) -> String {
+        match keys::fits("providers.*.headers.*", name) {
+            true => "(set)".into(),
+            false => without_userinfo(&self.value.to_string()),
+        }
+    }
+}
+
 /// The effective configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
@@ -76,25 +87,44 @@ impl Config {
         env: &dyn Fn(&str) -> Option<String>,
         sets: &[String],
     ) -> Result<Self, Error> {
+        let (config, errors) = Config::gather(places, cwd, env, sets);
+        errors.into_iter().next().map_or(Ok(config), Err)
+    }
+
+    /// The same, going on past what is wrong: a bad file, variable or word is left out and told of.
+    pub fn gather(
+        places: &Places,
+        cwd: &Path,
+        env: &dyn Fn(&str) -> Option<String>,
+        sets: &[String],
+    ) -> (Self, Vec<Error>) {
         let mut config = Config::default();
-        config.read_file(&places.config.join("config.toml"))?;
-        config.read_project(cwd)?;
+        let mut errors = Vec::new();
+        errors.extend(config.read_file(&places.config.join("config.toml")).err());
+        errors.extend(config.read_project(cwd));
         for key in KEYS.iter().filter(|key| !key.name.contains('*')) {
             let name = format!("TERRET_{}", key.name.replace('.', "_").to_uppercase());
             if let Some(text) = env(&name).filter(|v| !v.is_empty()) {
-                let value = layer::value(key, &text, &name)?;
-                config.values.insert(key.name.to_owned(), Set { value, origin: name });
+                errors.extend(config.set(key, key.name, &text, &name).err());
             }
         }
-        for word in sets {
-            let (name, text) = word
-                .split_once('=')
-                .ok_or_else(|| Error::Config(format!("`--set {word}` is not `key=value`")))?;
-            let key = keys::known(name.trim()).ok_or_else(|| layer::unknown(name.trim(), "--set"))?;
-            let value = layer::value(key, text.trim(), "--set")?;
-            config.values.insert(name.trim().to_owned(), Set { value, origin: "--set".into() });
-        }
-        Ok(config)
+        errors.extend(sets.iter().filter_map(|word| config.set_word(word).err()));
+        (config, errors)
+    }
+
+    fn set(&mut self, key: &Key, name: &str, text: &str, origin: &str) -> Result<(), Error> {
+        let value = layer::value(key, text, origin)?;
+        self.values.insert(name.to_owned(), Set { value, origin: origin.to_owned() });
+        Ok(())
+    }
+
+    fn set_word(&mut self, word: &str) -> Result<(), Error> {
+        let (name, text) = word
+            .split_once('=')
+            .ok_or_else(|| Error::Config(format!("`--set {word}` is not `key=value`")))?;
+        let name = name.trim();
+        let key = keys::known(name).ok_or_else(|| layer::unknown(name, "--set"))?;
+        self.set(key, name, text.trim(), "--set")
     }
 
     /// Every value that is set, by key.
@@ -160,10 +190,10 @@ impl Config {
     }
 
     /// A project's own files count only where the person said so: they could name a program to run.
-    fn read_project(&mut self, cwd: &Path) -> Result<(), Error> {
+    fn read_project(&mut self, cwd: &Path) -> Vec<Error> {
         let files = [cwd.join(".terret/config.toml"), cwd.join(".terret/config.local.toml")];
         if files.iter().all(|file| !file.exists()) {
-            return Ok(());
+            return Vec::new();
         }
         let trusted = self.values.get("trusted").and_then(|set| set.value.as_array());
         let here = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
@@ -178,8 +208,8 @@ impl Config {
                 cwd.join(".terret").display(),
                 here.display()
             ));
-            return Ok(());
+            return Vec::new();
         }
-        files.iter().try_for_each(|file| self.read_file(file))
+        files.iter().filter_map(|file| self.read_file(file).err()).collect()
     }
 }

@@ -15,6 +15,8 @@ pub const MAX_RESULT_BYTES: usize = 1 << 20;
 pub const TOOL_GRACE_MS: u64 = 3_000;
 /// Longest time written lines stay unsynced: what a power cut may cost beyond the last barrier.
 pub const SYNC_AFTER_MS: u64 = 1_000;
+/// Bytes a subscriber reads at once: enough that a lively stream costs few reads, little enough for any reader.
+pub const READ_ALONG_BYTES: u64 = 256 << 10;
 /// Rounds of answers that need no wait, before a barrier is made and other tasks get their turn: a model that
 /// is always ready must not keep an acknowledgement waiting.
 pub const MAX_ROUNDS_A_BARRIER: u32 = 64;

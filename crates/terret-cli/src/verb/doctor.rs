@@ -1,7 +1,9 @@
 //! `terret doctor`: what is where, what is set and by whom, which keys are there, which logs are damaged.
 
 use terret::config::{Config, KEYS, Places};
+use terret::error::Error;
 use terret::model::BUILT_IN;
+use terret::model::failure::without_userinfo;
 use terret::store::{BY, Condition, FileStore};
 
 use crate::args;
@@ -12,21 +14,22 @@ use crate::render;
 pub(crate) fn doctor(args: &args::Doctor) -> Result<u8, Problem> {
     let places = open::places()?;
     let cwd = open::cwd(None)?;
-    let config = open::config(&cwd, &args.sets)?;
+    let (config, wrong) = Config::gather(&places, &cwd, &open::env, &args.sets);
+    let misconfigured = if wrong.is_empty() { 0 } else { exit::USAGE };
     let mut text = String::new();
     if !args.config {
         text.push_str(&about(&places));
     }
-    text.push_str(&configuration(&config));
+    text.push_str(&configuration(&config, &wrong));
     if args.config {
-        render::out(&text);
-        return Ok(0);
+        render::out(text)?;
+        return Ok(misconfigured);
     }
     text.push_str(&keys(&config));
     let (logs, damaged) = logs(&places)?;
     text.push_str(&logs);
-    render::out(&text);
-    Ok(if damaged { exit::LOG } else { 0 })
+    render::out(text)?;
+    Ok(if damaged { exit::LOG } else { misconfigured })
 }
 
 fn about(places: &Places) -> String {
@@ -37,10 +40,13 @@ fn about(places: &Places) -> String {
     )
 }
 
-fn configuration(config: &Config) -> String {
+fn configuration(config: &Config, wrong: &[Error]) -> String {
     let mut text = "configuration\n".to_owned();
+    for error in wrong {
+        text.push_str(&format!("  wrong: {error}\n"));
+    }
     for (name, set) in config.values() {
-        text.push_str(&format!("  {name} = {}  ({})\n", set.value, set.origin));
+        text.push_str(&format!("  {name} = {}  ({})\n", set.shown(name), set.origin));
     }
     for key in KEYS.iter().filter(|key| !key.name.contains('*') && !config.values().contains_key(key.name)) {
         text.push_str(&format!("  {} = {}  (default)\n", key.name, key.default));
@@ -78,7 +84,7 @@ fn keys(config: &Config) -> String {
             .or_else(|| built_in.and_then(|p| open::env(p.base_url_env)))
             .or(built_in.map(|p| p.base_url.to_owned()))
             .unwrap_or_else(|| "no base_url".into());
-        text.push_str(&format!("  {name:<12} {url:<58} {key}\n"));
+        text.push_str(&format!("  {name:<12} {:<58} {key}\n", without_userinfo(&url)));
     }
     text
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use terret::core::fact::Fact;
+use terret::core::line::Event;
 use terret::store::{Bad, Point, Scan};
 
 use crate::args;
@@ -22,8 +24,9 @@ pub(crate) fn log(args: &args::Log) -> Result<u8, Problem> {
         _ => None,
     });
     if let Some(seq) = around {
-        range = seq.saturating_sub(NEAR)..=seq + NEAR;
+        range = seq.saturating_sub(NEAR)..=seq.saturating_add(NEAR);
     }
+    let mut part = Part::new(address.point);
     let mut scan = Scan::open(&path)?;
     if args.json && !print_header(&path)? {
         return Ok(0);
@@ -31,13 +34,14 @@ pub(crate) fn log(args: &args::Log) -> Result<u8, Problem> {
     loop {
         match scan.next_event()? {
             Some(Ok(event)) => {
-                let wanted = range.contains(&event.seq)
+                let wanted = part.holds(&event)
+                    && range.contains(&event.seq)
                     && args.kind.as_ref().is_none_or(|kind| kind == event.fact.type_name());
                 let line = match args.json {
-                    true => format!("{}\n", String::from_utf8_lossy(scan.bytes())),
-                    false => format!("{}\n", render::event::line(&event)),
+                    true => [scan.bytes(), b"\n"].concat(),
+                    false => format!("{}\n", render::event::line(&event)).into_bytes(),
                 };
-                if wanted && !render::out(&line) {
+                if wanted && !render::out(line)? {
                     return Ok(0);
                 }
             }
@@ -48,8 +52,52 @@ pub(crate) fn log(args: &args::Log) -> Result<u8, Problem> {
             }
             Some(Err(bad)) => return end_of_good(&path, &mut scan, bad),
             None if args.follow => std::thread::sleep(FOLLOW_EVERY),
+            None if part.is_missing() => {
+                return Err(Problem::usage(format!("`{}` names no step of this log", args.address))
+                    .fact("log", path.display().to_string()));
+            }
             None => return Ok(0),
         }
+    }
+}
+
+/// The part of a log that a step, or an attempt of it, is; the whole log without one.
+struct Part {
+    step: Option<(u32, u32, Option<u32>)>,
+    inside: bool,
+    attempt: u32,
+    found: bool,
+}
+
+impl Part {
+    fn new(point: Option<Point>) -> Self {
+        let step = match point {
+            Some(Point::Step { turn, step, attempt }) => Some((turn, step, attempt)),
+            Some(Point::Seq(_)) | None => None,
+        };
+        Part { step, inside: false, attempt: 0, found: false }
+    }
+
+    /// Whether it holds this event. Attempts end where the next one begins; the tools an answer called are part
+    /// of its attempt.
+    fn holds(&mut self, event: &Event) -> bool {
+        let Some((turn, step, attempt)) = self.step else { return true };
+        if let Fact::StepStart(start) = &event.fact {
+            (self.inside, self.attempt) = ((start.turn, start.step) == (turn, step), 0);
+        }
+        if let Fact::RequestAttempt(sent) = &event.fact {
+            self.attempt = sent.attempt;
+        }
+        let holds = self.inside && attempt.is_none_or(|wanted| wanted == self.attempt);
+        if matches!(&event.fact, Fact::StepEnd(_) | Fact::TurnEnd(_)) {
+            self.inside = false;
+        }
+        self.found |= holds;
+        holds
+    }
+
+    fn is_missing(&self) -> bool {
+        self.step.is_some() && !self.found
     }
 }
 
@@ -57,11 +105,11 @@ pub(crate) fn log(args: &args::Log) -> Result<u8, Problem> {
 pub(crate) fn end_of_good(path: &Path, scan: &mut Scan<std::fs::File>, bad: Bad) -> Result<u8, Problem> {
     if scan.is_torn_tail(&bad, false)? {
         let length = path.metadata().map(|m| m.len()).unwrap_or(bad.offset);
-        eprintln!(
+        render::err(format!(
             "warning: the last {} bytes are a torn line (from offset {}); the next writer sets them aside",
-            length - bad.offset,
+            length.saturating_sub(bad.offset),
             bad.offset
-        );
+        ));
         return Ok(0);
     }
     Err(Problem::new(exit::LOG, format!("damaged log: line {}: {}", bad.line, bad.cause))
@@ -78,5 +126,5 @@ fn print_header(path: &Path) -> Result<bool, Problem> {
     std::io::BufReader::new(file)
         .read_until(b'\n', &mut line)
         .map_err(|e| Problem::new(exit::FAILED, e.to_string()))?;
-    Ok(render::out(&String::from_utf8_lossy(&line)))
+    render::out(line)
 }

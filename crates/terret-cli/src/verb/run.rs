@@ -4,17 +4,17 @@ mod input;
 mod output;
 mod setup;
 
-use std::io::Write;
 use std::sync::Arc;
 
 use terret::agent::{Agent, Status};
 use terret::core::fact::Cause;
 use terret::core::input::Recovery;
+use terret::core::project::TurnSummary;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args;
 use crate::problem::{Problem, exit};
-use crate::render::ending;
+use crate::render::{self, ending};
 use output::{Output, Told};
 
 pub(crate) fn run(args: args::Run) -> Result<u8, Problem> {
@@ -37,9 +37,7 @@ async fn drive(args: args::Run) -> Result<u8, Problem> {
     let output = Output::start(&args, &agent).await?;
     let whole = async {
         let worked = work(&args, &agent, &told, prompt).await;
-        let left = leave(&args, &agent, &told, output).await;
-        worked?;
-        left
+        leave(&args, &agent, &told, output, worked).await
     };
     tokio::select! {
         code = whole => code,
@@ -47,17 +45,24 @@ async fn drive(args: args::Run) -> Result<u8, Problem> {
     }
 }
 
-/// Closes what a crash left, sends the prompt, and waits until nothing is left to do.
-async fn work(args: &args::Run, agent: &Agent, told: &Told, prompt: Option<String>) -> Result<(), Problem> {
+/// Closes what a crash left, sends the prompt, and waits until nothing is left to do. Gives the number of turns
+/// that have to end in this run.
+async fn work(
+    args: &args::Run,
+    agent: &Agent,
+    told: &Told,
+    prompt: Option<String>,
+) -> Result<usize, Problem> {
     let resumed = args.continue_ || args.resume.is_some();
     let before = agent.look().await?;
     if before.suspended {
         agent.recover(Recovery::Close).await?;
         told.closed();
     }
-    let mut nothing = false;
+    let (mut nothing, mut due) = (false, 0);
     match prompt {
         Some(prompt) => {
+            due = told.turns().len() + 1;
             agent.followup(agent.user(prompt)).await?;
         }
         None if resumed => {
@@ -70,10 +75,10 @@ async fn work(args: &args::Run, agent: &Agent, told: &Told, prompt: Option<Strin
     let log = agent.look().await?.log;
     told.announce(agent.id(), &log);
     if nothing {
-        eprintln!("nothing was left to do");
+        render::err("nothing was left to do");
     }
     agent.when_idle().await?;
-    Ok(())
+    Ok(due)
 }
 
 /// The first Ctrl-C asks the turn to stop. The second gives the exit code to leave with at once: what runs is
@@ -91,7 +96,11 @@ async fn stop_on_signals(args: &args::Run, agent: &Agent) -> u8 {
         };
         if asked {
             if !args.ephemeral {
-                eprintln!("left at once; this closes the turn: terret run -r {}", agent.id());
+                let what = match agent.status() {
+                    Status::Running => "this closes the turn",
+                    Status::Idle | Status::Parked | Status::Suspended | Status::Poisoned => "go on with",
+                };
+                render::err(format!("left at once; {what}: terret run -r {}", agent.id()));
             }
             return code;
         }
@@ -101,41 +110,70 @@ async fn stop_on_signals(args: &args::Run, agent: &Agent) -> u8 {
     }
 }
 
-/// Lets go of the session, prints what is to be printed, and says how it ended.
-async fn leave(args: &args::Run, agent: &Agent, told: &Told, output: Output) -> Result<u8, Problem> {
+/// Lets go of the session, prints what is to be printed, and says how it ended. What stopped the work comes
+/// before what stopped the printing.
+async fn leave(
+    args: &args::Run,
+    agent: &Agent,
+    told: &Told,
+    output: Output,
+    worked: Result<usize, Problem>,
+) -> Result<u8, Problem> {
     let reading = agent.look().await.ok();
-    let progress = agent.when_idle().await.ok();
+    let idle = agent.when_idle().await;
     // A poisoned agent is gone already; what it managed is in the log.
     let _ = agent.shutdown().await;
     let turns = told.turns();
-    output.finish(agent, &turns, reading.as_ref()).await?;
-    if let Some(path) = &args.output {
-        let text = turns.last().map(|t| t.text.as_str()).unwrap_or_default();
-        std::fs::write(path, text)
-            .map_err(|e| Problem::new(exit::FAILED, format!("cannot write `{}`: {e}", path.display())))?;
+    let mut printed = output.finish(agent, &turns, reading.as_ref()).await;
+    if let (Some(path), Some(last)) = (&args.output, turns.last()) {
+        printed = printed.and(output::keep(path, &last.text).await);
     }
-    if let Some(why) = progress.as_ref().and_then(|p| p.broken.clone()) {
-        return Err(Problem::new(exit::FAILED, why)
-            .fact("safe", "what was acknowledged is in the log; nothing more was done")
-            .hint(format!("terret run -r {}", agent.id())));
+    let progress = idle?;
+    if let Some(why) = progress.broken {
+        return Err(broken(args, agent, why));
     }
-    let mut err = std::io::stderr().lock();
+    if worked.as_ref().is_ok_and(|due| turns.len() < *due) {
+        return Err(did_not_end(args, agent));
+    }
+    say_ending(&turns);
+    if let (Some((seq, h)), false) = (reading.as_ref().and_then(|r| r.head), args.ephemeral) {
+        render::err(format!("head {seq}:{h}"));
+    }
+    if reading.is_some_and(|r| !r.pending.is_empty()) || progress.status == Status::Parked {
+        render::err("messages are parked; the next run reads them");
+    }
+    if !args.ephemeral {
+        render::err(format!("go on with: terret run -r {} \"…\"", agent.id()));
+    }
+    worked?;
+    printed?;
+    Ok(turns.last().and_then(|t| t.reason.as_ref()).map_or(0, ending::code))
+}
+
+/// A session that was given up in the middle: the turn is still open in the log.
+fn broken(args: &args::Run, agent: &Agent, why: String) -> Problem {
+    let problem = Problem::new(exit::FAILED, why)
+        .fact("safe", "what was acknowledged is in the log; nothing more was done");
+    match args.ephemeral {
+        true => problem,
+        false => problem.hint(format!("terret verify {}", agent.id())),
+    }
+}
+
+/// A prompt was taken, and nothing says what became of it.
+fn did_not_end(args: &args::Run, agent: &Agent) -> Problem {
+    let problem = Problem::new(exit::FAILED, "the turn did not end").fact("safe", "the prompt is in the log");
+    match args.ephemeral {
+        true => problem,
+        false => problem.hint(format!("terret run -r {}", agent.id())),
+    }
+}
+
+fn say_ending(turns: &[TurnSummary]) {
     if let Some(last) = turns.last()
         && let Some(reason) = &last.reason
     {
         let words = ending::words(reason, last.attempts);
-        let _ =
-            writeln!(err, "{}", if ending::code(reason) == 0 { words } else { format!("ended: {words}") });
+        render::err(if ending::code(reason) == 0 { words } else { format!("ended: {words}") });
     }
-    if let (Some((seq, h)), false) = (reading.as_ref().and_then(|r| r.head), args.ephemeral) {
-        let _ = writeln!(err, "head {seq}:{h}");
-    }
-    if reading.is_some_and(|r| !r.pending.is_empty()) || progress.is_some_and(|p| p.status == Status::Parked)
-    {
-        let _ = writeln!(err, "messages are parked; the next run reads them");
-    }
-    if !args.ephemeral {
-        let _ = writeln!(err, "go on with: terret run -r {} \"…\"", agent.id());
-    }
-    Ok(turns.last().and_then(|t| t.reason.as_ref()).map_or(0, ending::code))
 }

@@ -36,7 +36,7 @@ pub(crate) fn schema() -> Result<u8, Problem> {
         "config": config,
     });
     let text = serde_json::to_string_pretty(&schema).map_err(|e| Problem::new(1, e.to_string()))?;
-    render::out(&format!("{text}\n"));
+    render::out(format!("{text}\n"))?;
     Ok(0)
 }
 

@@ -13,14 +13,14 @@ pub(crate) fn sessions(args: &args::Sessions) -> Result<u8, Problem> {
         None => {
             let listed = open::store()?.list()?;
             if listed.is_empty() && !args.json {
-                eprintln!("no sessions yet\n\nhint: terret run -m script:demo \"hello\"");
+                render::err("no sessions yet\n\nhint: terret run -m script:demo \"hello\"");
             }
             for session in &listed {
                 let line = match args.json {
                     true => format!("{}\n", as_json(session)),
                     false => format!("{}\n", as_line(session)),
                 };
-                if !render::out(&line) {
+                if !render::out(line)? {
                     break;
                 }
             }
@@ -30,8 +30,8 @@ pub(crate) fn sessions(args: &args::Sessions) -> Result<u8, Problem> {
             let (path, _) = open::find(address)?;
             let session = Listed::of(&path);
             match args.json {
-                true => render::out(&format!("{}\n", as_json(&session))),
-                false => render::out(&details(&session)),
+                true => render::out(format!("{}\n", as_json(&session)))?,
+                false => render::out(details(&session))?,
             };
             Ok(0)
         }
@@ -136,6 +136,6 @@ fn remove(address: &str) -> Result<u8, Problem> {
     }
     let moved = std::fs::create_dir_all(&trash).and_then(|()| std::fs::rename(dir, &target));
     moved.map_err(|e| Problem::new(exit::FAILED, format!("cannot move `{}`: {e}", dir.display())))?;
-    eprintln!("moved to `{}`", target.display());
+    render::err(format!("moved to `{}`", target.display()));
     Ok(0)
 }

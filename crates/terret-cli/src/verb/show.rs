@@ -4,6 +4,7 @@ use std::path::Path;
 
 use terret::core::fact::{Fact, RequestAttempt};
 use terret::core::id::Seq;
+use terret::core::line::Event;
 use terret::core::project::Request;
 use terret::model::BodyCache;
 use terret::store::{Point, Scan};
@@ -25,18 +26,11 @@ pub(crate) fn show(args: &args::Show) -> Result<u8, Problem> {
     while let Some(next) = scan.next_event()? {
         match next {
             Ok(event) => {
-                let beyond = match address.point {
-                    Some(Point::Seq(seq)) => event.seq > seq,
-                    Some(Point::Step { turn, step, .. }) => {
-                        matches!(&event.fact, Fact::StepStart(s) if (s.turn, s.step) > (turn, step))
-                    }
-                    None => false,
-                };
-                if beyond {
+                if is_beyond(address.point, &event) {
                     return Ok(0);
                 }
                 if let Some(text) = transcript.event(&event)
-                    && !render::out(&text)
+                    && !render::out(text)?
                 {
                     return Ok(0);
                 }
@@ -52,31 +46,57 @@ fn request(path: &Path, point: Option<Point>) -> Result<u8, Problem> {
     let mut scan = Scan::open(path)?;
     let (mut request, mut bodies) = (Request::default(), BodyCache::default());
     let mut found: Option<(Seq, Vec<u8>)> = None;
-    while let Some(Ok(event)) = scan.next_event()? {
-        if let (Some(Point::Seq(seq)), true) = (point, found.is_some())
-            && event.seq > seq
-        {
+    let mut bad = None;
+    while let Some(next) = scan.next_event()? {
+        let event = match next {
+            Ok(event) => event,
+            Err(b) => {
+                bad = Some(b);
+                break;
+            }
+        };
+        // Damage behind what was asked for is another verb's business.
+        if is_beyond(point, &event) {
             break;
         }
         if let Fact::RequestAttempt(attempt) = &event.fact
             && wanted(point, event.seq, attempt)
         {
-            let header = request.header().cloned();
-            let header =
-                header.ok_or_else(|| Problem::usage("the log holds no header before that request"))?;
-            let built = bodies.build(&header, request.messages());
-            let built = built.map_err(|failure| Problem::usage(failure.message))?;
-            let built =
-                built.ok_or_else(|| Problem::usage("a plugin served that request: it has no body"))?;
-            found = Some((event.seq, built.bytes.to_vec()));
+            found = Some((event.seq, body(&request, &mut bodies)?));
         }
         request.fold(&event);
     }
-    let (seq, body) =
-        found.ok_or_else(|| Problem::usage("no request was sent at that point").hint("terret log ADDR"))?;
-    eprintln!("request of event {seq}, {} bytes", body.len());
-    render::out(&format!("{}\n", String::from_utf8_lossy(&body)));
-    Ok(0)
+    if let Some((seq, body)) = &found {
+        render::err(format!("request of event {seq}, {} bytes", body.len()));
+        if !render::out([body, &b"\n"[..]].concat())? {
+            return Ok(0);
+        }
+    }
+    match (bad, found) {
+        (Some(bad), _) => end_of_good(path, &mut scan, bad),
+        (None, Some(_)) => Ok(0),
+        (None, None) => Err(Problem::usage("no request was sent at that point").hint("terret log ADDR")),
+    }
+}
+
+fn body(request: &Request, bodies: &mut BodyCache) -> Result<Vec<u8>, Problem> {
+    let header = request.header().cloned();
+    let header = header.ok_or_else(|| Problem::usage("the log holds no header before that request"))?;
+    let built = bodies.build(&header, request.messages());
+    let built = built.map_err(|failure| Problem::usage(failure.message))?;
+    let built = built.ok_or_else(|| Problem::usage("a plugin served that request: it has no body"))?;
+    Ok(built.bytes.to_vec())
+}
+
+/// Whether an event lies behind the point.
+fn is_beyond(point: Option<Point>, event: &Event) -> bool {
+    match point {
+        Some(Point::Seq(seq)) => event.seq > seq,
+        Some(Point::Step { turn, step, .. }) => {
+            matches!(&event.fact, Fact::StepStart(s) if (s.turn, s.step) > (turn, step))
+        }
+        None => false,
+    }
 }
 
 fn wanted(point: Option<Point>, seq: Seq, attempt: &RequestAttempt) -> bool {

@@ -29,25 +29,22 @@ fn one(args: &args::Verify, path: &Path, head: Option<(Seq, Digest)>) -> Result<
     let report = match prove(path) {
         Ok(report) => report,
         Err(e) if args.all => {
-            render::out(&format!("FAILED  {}: {e}\n", path.display()));
+            render::out(format!("FAILED  {}: {e}\n", path.display()))?;
             return Ok(exit::LOG);
         }
         Err(e) => return Err(e.into()),
     };
-    let missing = match head {
-        Some(head) => !holds_head(path, head)?,
-        None => false,
-    };
-    let ok = report.holds() && !missing;
+    let head = head.map(|head| holds_head(path, head)).transpose()?;
+    let ok = report.holds() && head.is_none_or(|head| head == Head::Held);
     let text = match args.json {
         true => format!("{}\n", as_json(path, &report, ok)),
-        false => as_text(path, &report, ok, missing),
+        false => as_text(path, &report, ok, head),
     };
-    render::out(&text);
+    render::out(text)?;
     Ok(if ok { 0 } else { exit::LOG })
 }
 
-fn as_text(path: &Path, report: &Report, ok: bool, missing: bool) -> String {
+fn as_text(path: &Path, report: &Report, ok: bool, head: Option<Head>) -> String {
     let mut text = format!(
         "{}  {}\n  {} events, {} requests, {} rebuilt byte for byte\n",
         if ok { "OK    " } else { "FAILED" },
@@ -78,9 +75,13 @@ fn as_text(path: &Path, report: &Report, ok: bool, missing: bool) -> String {
             bad.line, bad.offset, bad.seq, bad.cause
         ));
     }
-    if missing {
-        text.push_str("  the head you gave is not in this log: it was changed, or its tail was removed\n");
-    }
+    text.push_str(match head {
+        Some(Head::Gone) => {
+            "  the head you gave is not in this log: it was changed, or its tail was removed\n"
+        }
+        Some(Head::Behind) => "  the head you gave lies behind the last good line: nothing proves it\n",
+        Some(Head::Held) | None => "",
+    });
     text
 }
 
@@ -114,13 +115,28 @@ fn parse_head(text: &str) -> Result<(Seq, Digest), Problem> {
     })
 }
 
+/// What became of a head noted earlier.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Head {
+    /// The chain has it.
+    Held,
+    /// The chain has another value there, or ends before it.
+    Gone,
+    /// A bad line comes first.
+    Behind,
+}
+
 /// Whether the chain has this value at this seq.
-fn holds_head(path: &Path, (seq, h): (Seq, Digest)) -> Result<bool, Problem> {
+fn holds_head(path: &Path, (seq, h): (Seq, Digest)) -> Result<Head, Problem> {
     let mut scan = Scan::open(path)?;
-    while let Some(Ok(event)) = scan.next_event()? {
-        if event.seq == seq {
-            return Ok(scan.tip().head() == h);
+    while let Some(next) = scan.next_event()? {
+        match next {
+            Ok(event) if event.seq == seq => {
+                return Ok(if scan.tip().head() == h { Head::Held } else { Head::Gone });
+            }
+            Ok(_) => {}
+            Err(_) => return Ok(Head::Behind),
         }
     }
-    Ok(false)
+    Ok(Head::Gone)
 }

@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use crate::place::{Place, Ran, Running};
-use crate::server::{Reply, Server, provider, says};
+use crate::server::{Reply, Server, calls, plain, provider, says};
 
 /// A usage error: code 2, one sentence, nothing on stdout.
 #[track_caller]
@@ -156,4 +156,48 @@ fn a_prompt_too_large_for_a_line_is_refused_and_loses_nothing() {
     assert!(place.bytes().starts_with(&before));
     place.ok(&["verify", "latest"]);
     place.ok(&["run", "-c", "smaller"]);
+}
+
+#[test]
+fn numbers_as_large_as_they_come_are_taken() {
+    let place = Place::new();
+    let model = place.script("say Yes.");
+    let most = u64::MAX.to_string();
+    for timeout in [most.as_str(), "9223372036854775807", "9223372036854770000"] {
+        place.ok(&["run", "-m", &model, "--timeout", timeout, "hi"]);
+    }
+    place.ok(&["run", "-m", &model, "--set", "timeout_s=9223372036854775807", "hi"]);
+    place.ok(&["run", "-m", &model, "--set", "idle_timeout_s=9223372036854775807", "hi"]);
+    assert_eq!(place.ok(&["log", "latest", "--around", &most]).text(), "");
+    assert_eq!(place.ok(&["log", &format!("latest@{most}")]).text(), "");
+    place.ok(&["log", "latest", "--from", &most]);
+    place.ok(&["show", &format!("latest@{most}")]);
+}
+
+#[test]
+fn a_point_that_names_a_step_prints_that_step() {
+    let place = Place::new();
+    let server = Server::start(|n, _| match n {
+        0 => plain(500, "application/json", "{}"),
+        1 => Reply::Stream(calls("shell", r#"{"command":"true"}"#)),
+        _ => Reply::Stream(says("Done.")),
+    });
+    place.ok(&server.run(&["hi"]));
+    let types = |address: &str| -> Vec<String> {
+        let text = place.ok(&["log", address, "--json"]).text();
+        let lines = text.lines().skip(1).map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        lines.map(|event| event["type"].as_str().unwrap().to_owned()).collect()
+    };
+    let step = types("latest@1.1");
+    assert_eq!((step[0].as_str(), step.last().unwrap().as_str()), ("step/start", "step/end"));
+    let count = |types: &[String], kind: &str| types.iter().filter(|t| *t == kind).count();
+    assert_eq!((count(&step, "request/attempt"), count(&step, "tool/result")), (2, 1));
+    let (first, second) = (types("latest@1.1#1"), types("latest@1.1#2"));
+    assert_eq!(first[0], "request/attempt");
+    assert_eq!((count(&first, "request/failed"), count(&first, "tool/result")), (1, 0));
+    assert_eq!((count(&second, "request/attempt"), count(&second, "tool/result")), (1, 1));
+    assert_eq!(count(&types("latest@1.2"), "step/start"), 1);
+    for address in ["latest@1.3", "latest@2.1", "latest@1.1#3", "latest@1.2#2"] {
+        refused(place.run(&["log", address]), &["names no step", address]);
+    }
 }

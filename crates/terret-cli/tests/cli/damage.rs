@@ -1,9 +1,10 @@
 //! Logs that were torn, changed, or carried elsewhere.
 
+use std::io::Write;
 use std::process::Command;
 
 use crate::chain;
-use crate::place::{Place, Ran, id_of};
+use crate::place::{Place, Ran, id_of, wait_until};
 
 /// A session of two finished turns.
 fn session() -> Place {
@@ -168,4 +169,63 @@ fn what_is_no_log_is_refused() {
         }
     }
     place.run(&["show", "nowhere.jsonl"]).exits(2).says("nowhere.jsonl");
+}
+
+#[test]
+fn a_foreign_line_in_a_session_that_runs_is_said() {
+    for format in ["text", "json", "stream-json"] {
+        let place = Place::new();
+        let model = place.script("call shell {\"command\": \"echo > ran; sleep 0.5\"}\n---\nsay Done.");
+        let run = place.start(&["run", "-m", &model, "--output-format", format, "hi"]);
+        wait_until("the tool runs", || place.work().join("ran").exists());
+        let mut log = std::fs::OpenOptions::new().append(true).open(place.log()).unwrap();
+        log.write_all(b"junk\n").unwrap();
+        let ran = run.end().exits(1).says("error: ").says("nothing more was done");
+        assert!(!ran.err.contains("go on with"), "{}", ran.err);
+        assert!(!ran.text().contains("Done."));
+    }
+}
+
+#[test]
+fn a_request_before_the_damage_is_shown_and_the_damage_is_said() {
+    let place = session();
+    let whole = place.bytes();
+    let asked = place.all("request/attempt").len();
+    assert_eq!(asked, 3);
+    let last = place.events().iter().rev().find(|e| e["type"] == "request/attempt").unwrap()["seq"].clone();
+    let shown = place.ok(&["show", "latest@1.1", "--request"]).out;
+    let lines: Vec<&[u8]> = whole.split_inclusive(|b| *b == b'\n').collect();
+    let at = 1 + last.as_u64().unwrap() as usize;
+    let mut damaged = whole.clone();
+    damaged[lines[..at].concat().len() + 10] ^= 1;
+    std::fs::write(place.log(), &damaged).unwrap();
+    let said = format!("line {}", at + 1);
+    // The last request is not the last any more, and that is said.
+    let ran = place.run(&["show", "latest", "--request"]).exits(5).says(&said);
+    assert!(!ran.out.is_empty());
+    place.run(&["show", "latest@2.1", "--request"]).exits(5).says(&said);
+    // One that lies wholly before it is shown as ever.
+    assert_eq!(place.ok(&["show", "latest@1.1", "--request"]).out, shown);
+    // A torn tail is told of, too.
+    std::fs::write(place.log(), &whole[..whole.len() - 3]).unwrap();
+    place.ok(&["show", "latest", "--request"]).says("torn line");
+}
+
+#[test]
+fn a_head_behind_the_damage_is_not_said_to_be_missing() {
+    let place = session();
+    let whole = place.bytes();
+    let heads: Vec<String> = {
+        let err = place.ok(&["run", "-c", "more"]).err;
+        err.lines().filter_map(|line| line.strip_prefix("head ")).map(str::to_owned).collect()
+    };
+    let now = place.bytes();
+    let mut damaged = now.clone();
+    damaged[whole.len() + 10] ^= 1;
+    std::fs::write(place.log(), &damaged).unwrap();
+    let text = place.run(&["verify", "latest", "--head", &heads[0]]).exits(5).text();
+    assert!(text.contains("behind the last good line") && text.contains("damage: line"), "{text}");
+    std::fs::write(place.log(), &whole).unwrap();
+    let text = place.run(&["verify", "latest", "--head", &heads[0]]).exits(5).text();
+    assert!(text.contains("its tail was removed"), "{text}");
 }

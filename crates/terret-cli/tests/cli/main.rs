@@ -4,11 +4,14 @@
 
 mod bad_input;
 mod chain;
+mod configuration;
 mod contract;
 mod damage;
 mod fifty_steps;
 mod kill;
 mod place;
+mod printing;
+mod secrets;
 mod server;
 mod signals;
 mod streams;

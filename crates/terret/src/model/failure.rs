@@ -230,23 +230,39 @@ pub fn cut(text: &str, limit_bytes: usize) -> &str {
     &text[..text.floor_char_boundary(limit_bytes)]
 }
 
-/// What must never be written down: the key in use, and whatever looks like one.
+/// What must never be written down: the secrets in use, one a line (no header takes a newline), and whatever
+/// looks like one.
 #[derive(Clone, Copy, Default)]
 pub struct Secret<'a>(pub Option<&'a str>);
 
 impl Secret<'_> {
     /// The text without keys.
     pub fn mask(self, text: &str) -> String {
-        let mut masked = match self.0 {
-            // A short key would match ordinary text; it is a placeholder of a local server.
-            Some(key) if key.len() >= 8 => text.replace(key, "***"),
-            _ => text.to_owned(),
-        };
+        let mut masked = without_userinfo(text);
+        // A short key would match ordinary text; it is a placeholder of a local server.
+        for key in self.0.into_iter().flat_map(str::lines).filter(|key| key.len() >= 8) {
+            masked = masked.replace(key, "***");
+        }
         for (prefix, least) in [("Bearer ", 8), ("bearer ", 8), ("sk-", 16)] {
             masked = mask_after(&masked, prefix, least);
         }
         masked
     }
+}
+
+/// The text with `user:password@` taken out of the URLs in it.
+pub fn without_userinfo(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (head, tail) = rest.split_at(at + 3);
+        let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '`' | '<' | '>');
+        let authority = &tail[..tail.find(ends).unwrap_or(tail.len())];
+        shown.push_str(head);
+        rest = &tail[authority.rfind('@').map_or(0, |at| at + 1)..];
+    }
+    shown.push_str(rest);
+    shown
 }
 
 /// Replaces what follows `prefix` if it is a token of at least `least` characters.
@@ -268,7 +284,7 @@ fn mask_after(text: &str, prefix: &str, least: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Secret, cut};
+    use super::{Secret, cut, without_userinfo};
 
     #[test]
     fn keys_are_masked() {
@@ -279,6 +295,23 @@ mod tests {
             "bad key ***; Authorization: Bearer ***; sk-***"
         );
         assert_eq!(Secret(Some("none")).mask("none of sk-it Bearer x"), "none of sk-it Bearer x");
+        let several = Secret(Some("local-key-0001\nheader-value-2"));
+        assert_eq!(several.mask("header-value-2 and local-key-0001"), "*** and ***");
+    }
+
+    #[test]
+    fn urls_are_shown_without_their_user() {
+        for (url, shown) in [
+            ("http://me:pa@ss@host:1/v1", "http://host:1/v1"),
+            (
+                "at http://me@a/x@y and https://b?q=c@d, `http://u:p@c`",
+                "at http://a/x@y and https://b?q=c@d, `http://c`",
+            ),
+            ("ftp://me:secret@", "ftp://"),
+            ("me@host ://", "me@host ://"),
+        ] {
+            assert_eq!(without_userinfo(url), shown);
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use reqwest::header::{
 use reqwest::{Client, Response, Url};
 use terret_core::chunk::{Failure, code};
 
-use super::failure::Secret;
+use super::failure::{Secret, without_userinfo};
 use super::retry_hint::Headers;
 use crate::limits::CONNECT_TIMEOUT_MS;
 
@@ -25,7 +25,8 @@ struct Inner {
     /// Built at the first request, so that a program that sends none pays nothing.
     client: OnceLock<Client>,
     headers: HeaderMap,
-    key: Option<String>,
+    /// What is masked in failures, one a line.
+    secrets: String,
 }
 
 impl Http {
@@ -33,7 +34,9 @@ impl Http {
     pub fn new(base_url: &str, key: Option<String>, headers: &[(String, String)]) -> Result<Self, Failure> {
         let invalid = |what: String| Failure::new(code::INVALID_REQUEST, what);
         let base = Url::parse(base_url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        let base = base.ok_or_else(|| invalid(format!("`{base_url}` is not an http or https URL")))?;
+        let base = base.ok_or_else(|| {
+            invalid(format!("`{}` is not an http or https URL", without_userinfo(base_url)))
+        })?;
         let mut map = HeaderMap::new();
         map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         map.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -55,14 +58,15 @@ impl Http {
             value.set_sensitive(true);
             map.insert(name, value);
         }
-        Ok(Http(Arc::new(Inner { base, client: OnceLock::new(), headers: map, key })))
+        let secrets = secrets(&base, key.as_deref(), headers);
+        Ok(Http(Arc::new(Inner { base, client: OnceLock::new(), headers: map, secrets })))
     }
 
     /// The same with a client the program built itself: its proxies, certificates and limits hold.
     pub fn with_client(self, client: Client) -> Self {
-        let Inner { base, headers, key, .. } = &*self.0;
-        let client = OnceLock::from(client);
-        Http(Arc::new(Inner { base: base.clone(), client, headers: headers.clone(), key: key.clone() }))
+        let Inner { base, headers, secrets, .. } = &*self.0;
+        let (base, headers, secrets) = (base.clone(), headers.clone(), secrets.clone());
+        Http(Arc::new(Inner { base, client: OnceLock::from(client), headers, secrets }))
     }
 
     /// Sends a body and waits for the head of the answer, `idle_timeout` at most.
@@ -97,7 +101,7 @@ impl Http {
 
     /// What must not be written down.
     pub fn secret(&self) -> Secret<'_> {
-        Secret(self.0.key.as_deref())
+        Secret(Some(&self.0.secrets))
     }
 
     /// Host and port.
@@ -118,6 +122,17 @@ impl Http {
         })?;
         Ok(self.0.client.get_or_init(|| client))
     }
+}
+
+/// The key, the values of configured headers (whole, and without the scheme before a token), the password of
+/// the URL. The longest come first: what is part of another must not break it up.
+fn secrets(base: &Url, key: Option<&str>, headers: &[(String, String)]) -> String {
+    let values = headers.iter().map(|(_, value)| value.trim());
+    let tokens = values.clone().filter_map(|value| value.split_once(' ')).map(|(_, token)| token.trim());
+    let mut secrets: Vec<&str> =
+        key.map(str::trim).into_iter().chain(base.password()).chain(values).chain(tokens).collect();
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    secrets.join("\n")
 }
 
 fn build(base: &Url) -> Result<Client, Box<dyn Error + Send + Sync>> {

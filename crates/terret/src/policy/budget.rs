@@ -28,11 +28,19 @@ impl Plugin for Budget {
         if let Some(limit) = self.steps {
             seams.pre_step.add(Arc::new(Steps { limit }));
         }
-        if let Some(limit) = self.wall_time {
-            let deadline = tokio::time::Instant::now() + limit;
+        // A limit that no clock can reach is none.
+        if let Some(limit) = self.wall_time
+            && let Some(deadline) = deadline(limit)
+        {
             seams.pre_step.add(Arc::new(WallTime { limit, deadline, armed: std::sync::Once::new() }));
         }
     }
+}
+
+/// When the time is over, with room for a timer to round up.
+fn deadline(limit: Duration) -> Option<tokio::time::Instant> {
+    let deadline = tokio::time::Instant::now().checked_add(limit)?;
+    deadline.checked_add(Duration::from_secs(1)).map(|_| deadline)
 }
 
 struct Steps {

@@ -3,7 +3,8 @@
 //! The system text holds nothing that changes by itself: no clock, no directory, no git state. Those are in
 //! context messages, logged when they change.
 
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 
 use terret_core::message::Block;
 use terret_core::message::{Form, Message, Role, Source};
@@ -68,35 +69,41 @@ pub(crate) fn contexts(cwd: &Path, now_ms: u64) -> Vec<Context> {
     contexts
 }
 
-/// The `AGENTS.md` files that apply, outermost first: from the repository's root down to `cwd`.
+/// The `AGENTS.md` files that apply, outermost first: from the repository's root down to `cwd`. Outside of a
+/// repository only the one in `cwd`: what lies above belongs to somebody else.
 fn instructions(cwd: &Path) -> Option<Context> {
-    let mut found: Vec<(PathBuf, String)> = Vec::new();
-    for dir in cwd.ancestors() {
-        let path = dir.join("AGENTS.md");
-        // A link to a device would never end.
-        if path.is_file()
-            && let Ok(bytes) = std::fs::read(&path)
-        {
-            let mut text = String::from_utf8_lossy(&bytes).into_owned();
-            if text.len() > MAX_INSTRUCTIONS_BYTES {
-                text.truncate(text.floor_char_boundary(MAX_INSTRUCTIONS_BYTES));
-                text.push_str("\n[cut here: the file is longer than is taken along]");
-            }
-            found.push((path, text));
-        }
-        if dir.join(".git").exists() {
-            break;
-        }
-    }
-    if found.is_empty() {
-        return None;
-    }
-    let parts: Vec<String> = found
-        .iter()
-        .rev()
-        .map(|(path, text)| {
-            format!("<instructions path=\"{}\">\n{}\n</instructions>", path.display(), text.trim_end())
+    let root = cwd.ancestors().find(|dir| dir.join(".git").exists()).unwrap_or(cwd);
+    let dirs = cwd.ancestors().take_while(|dir| dir.starts_with(root));
+    let mut parts: Vec<String> = dirs
+        .filter_map(|dir| {
+            let path = dir.join("AGENTS.md");
+            let text = match rules(&path) {
+                Ok(text) => text?,
+                // The model and the log say what is missing.
+                Err(e) => format!("[`{}` cannot be read: {e}]", path.display()),
+            };
+            let path = path.display();
+            Some(format!("<instructions path=\"{path}\">\n{}\n</instructions>", text.trim_end()))
         })
         .collect();
-    Some(Context { plugin: "instructions", form: Form::Instructions, text: parts.join("\n") })
+    parts.reverse();
+    let text = parts.join("\n");
+    (!text.is_empty()).then_some(Context { plugin: "instructions", form: Form::Instructions, text })
+}
+
+/// The text of a file of rules, cut to what is taken along; `None` where there is none.
+fn rules(path: &Path) -> std::io::Result<Option<String>> {
+    let bytes = match std::fs::metadata(path) {
+        Ok(meta) if meta.is_file() => std::fs::read(path)?,
+        // A device would never end.
+        Ok(_) => return Err(std::io::Error::other("it is not a file")),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    if text.len() > MAX_INSTRUCTIONS_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_INSTRUCTIONS_BYTES));
+        text.push_str("\n[cut here: the file is longer than is taken along]");
+    }
+    Ok(Some(text))
 }

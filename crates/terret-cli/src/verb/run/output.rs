@@ -1,13 +1,13 @@
 //! What a run prints: the answer, one object, or the log itself on stdout; everything else on stderr.
 
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use terret::agent::{Agent, Builder, Reading};
+use terret::agent::{Agent, Builder, Reading, Subscription};
 use terret::core::chunk::{Failure, Usage};
 use terret::core::fact::Fact;
 use terret::core::id::SessionId;
@@ -15,10 +15,12 @@ use terret::core::line::Event;
 use terret::core::project::{TurnSummary, Turns};
 use terret::hook::{Listener, Next};
 use terret::model::{ChunkStream, Outgoing};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::args::{self, Format};
-use crate::problem::Problem;
+use crate::problem::{Problem, exit};
 use crate::render;
 use crate::render::transcript::Transcript;
 
@@ -64,11 +66,9 @@ impl Told {
         let ended = seen.turns.fold(event);
         seen.ended.extend(ended);
         // The answer itself goes to stdout, the ending is said on leaving.
-        let said_elsewhere = match &event.fact {
-            Fact::UserMessage(_) | Fact::TurnEnd(_) => true,
-            Fact::AssistantMessage(answer) => self.answers_on_stdout && answer.calls.is_empty(),
-            _ => false,
-        };
+        let is_answer = matches!(&event.fact, Fact::AssistantMessage(answer) if answer.calls.is_empty());
+        let said_elsewhere = matches!(&event.fact, Fact::UserMessage(_) | Fact::TurnEnd(_))
+            || (self.answers_on_stdout && is_answer);
         if let Fact::WriterOpened(opened) = &event.fact
             && let Some(bytes) = opened.cut_bytes
         {
@@ -137,7 +137,7 @@ impl Listener<Outgoing, Result<ChunkStream, Failure>> for Named {
 pub(super) enum Output {
     Text,
     Json,
-    Stream(tokio::task::JoinHandle<()>),
+    Stream(JoinHandle<Result<(), Problem>>),
 }
 
 impl Output {
@@ -148,13 +148,9 @@ impl Output {
             Format::Json => Output::Json,
             Format::StreamJson => {
                 let header = agent.header_line().await?;
-                let mut lines = agent.subscribe().await?;
-                Output::Stream(tokio::spawn(async move {
-                    let mut going = print(&header);
-                    while let (true, Ok(Some(bytes))) = (going, lines.next().await) {
-                        going = print(&bytes);
-                    }
-                }))
+                let lines = agent.subscribe().await?;
+                let runtime = Handle::current();
+                Output::Stream(spawn_blocking(move || along(&runtime, &header, lines)))
             }
         })
     }
@@ -166,26 +162,67 @@ impl Output {
         turns: &[TurnSummary],
         reading: Option<&Reading>,
     ) -> Result<(), Problem> {
-        match self {
+        let text = match self {
             Output::Text => {
-                if let Some(text) = turns.last().map(|t| t.text.trim_end()).filter(|t| !t.is_empty()) {
-                    render::out(&format!("{text}\n"));
-                }
+                let answer = turns.last().map(|t| t.text.trim_end()).filter(|t| !t.is_empty());
+                answer.map(|text| format!("{text}\n")).unwrap_or_default()
             }
-            Output::Json => {
-                render::out(&format!("{}\n", object(agent, turns, reading)));
-            }
+            Output::Json => format!("{}\n", object(agent, turns, reading)),
             // The printer ends by itself once everything written was printed.
-            Output::Stream(printer) => printer.await.map_err(|e| Problem::new(1, e.to_string()))?,
-        }
-        Ok(())
+            Output::Stream(printer) => return joined(printer).await,
+        };
+        joined(spawn_blocking(move || render::out(text).map(|_| ()))).await
     }
 }
 
-/// Prints bytes as they are; `false` once nobody reads any more.
-fn print(bytes: &[u8]) -> bool {
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(bytes).and_then(|()| stdout.flush()).is_ok()
+/// Prints the log as it grows. On a thread of its own, at the reader's pace: one that stalls stops neither the
+/// turn nor the signals.
+fn along(runtime: &Handle, header: &[u8], mut lines: Subscription) -> Result<(), Problem> {
+    let mut going = render::out(header)?;
+    while going && let Some(bytes) = runtime.block_on(lines.next())? {
+        going = render::out(bytes)?;
+    }
+    Ok(())
+}
+
+async fn joined(printer: JoinHandle<Result<(), Problem>>) -> Result<(), Problem> {
+    printer.await.unwrap_or_else(|e| Err(Problem::new(exit::FAILED, format!("the printer broke: {e}"))))
+}
+
+/// Writes the last answer to a file: whole or not at all, where the place allows that.
+pub(super) async fn keep(path: &Path, text: &str) -> Result<(), Problem> {
+    let (path, text) = (path.to_owned(), text.to_owned());
+    // A pipe may have no reader yet.
+    joined(spawn_blocking(move || write(&path, &text))).await
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Problem> {
+    // What a stream is called by may name a file, and must still not be replaced.
+    let is_stream = path.starts_with("/dev") || path.starts_with("/proc");
+    let written = match (path.metadata(), path.canonicalize()) {
+        // A link is followed, so that it stays one.
+        (Ok(meta), Ok(target)) if meta.is_file() && !is_stream => replace(&target, text),
+        (Err(e), _) if e.kind() == ErrorKind::NotFound && !path.is_symlink() => replace(path, text),
+        // A pipe or a device is written to.
+        _ => std::fs::write(path, text),
+    };
+    written.map_err(|e| Problem::new(exit::FAILED, format!("cannot write `{}`: {e}", path.display())))
+}
+
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let name = path.file_name().ok_or(ErrorKind::IsADirectory)?.to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = std::fs::write(&temporary, text).and_then(|()| {
+        if let Ok(old) = path.metadata() {
+            std::fs::set_permissions(&temporary, old.permissions())?;
+        }
+        std::fs::rename(&temporary, path)
+    });
+    if written.is_err() {
+        // It may never have come to be.
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
 }
 
 fn object(agent: &Agent, turns: &[TurnSummary], reading: Option<&Reading>) -> serde_json::Value {

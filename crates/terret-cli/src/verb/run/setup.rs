@@ -1,11 +1,13 @@
 //! From flags and configuration to a running agent.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use terret::agent::{Agent, Builder, parse_route};
 use terret::config::Config;
+use terret::core::fact::Fact;
+use terret::core::id::{BadSessionId, SessionId};
 use terret::model::{Models, Proposal, ProviderSettings, Providers};
 use terret::policy::{Budget, Retry};
 use terret::store::{Address, MemoryStore, Scan};
@@ -18,10 +20,11 @@ use crate::problem::{Problem, exit};
 
 pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<Agent, Problem> {
     let here = open::cwd(args.cwd.as_deref())?;
-    let found = session(args, &here)?;
+    let id = args.session_id.as_deref().map(new_id).transpose()?;
+    let found = session(args, &here, told)?;
     // A resumed session works where it worked before, unless told otherwise.
     let cwd = match (&found, &args.cwd) {
-        (Some((path, _)), None) => open::cwd(Some(Path::new(&Scan::open(path)?.header().cwd)))?,
+        (Some(found), None) => open::cwd(Some(Path::new(&found.cwd)))?,
         _ => here,
     };
     let config = open::config(&cwd, &args.sets)?;
@@ -30,14 +33,7 @@ pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<Agent, P
     }
     let models = providers(&config)?;
     let (asked, configured) = (args.model.as_deref().map(route), config.text("model").map(route));
-    match asked.as_ref().or(configured.as_ref()) {
-        Some(model) => reachable(&models, model)?,
-        None if found.is_none() => {
-            return Err(Problem::usage("no model was chosen")
-                .hint("terret run -m script:demo \"…\" needs no key; or set `model` in config.toml"));
-        }
-        None => {}
-    }
+    check_model(&models, asked.as_deref(), configured.as_deref(), found.as_ref())?;
     let mut builder = Agent::builder(Arc::new(models)).cwd(&cwd).permissions(permissions(args, &config));
     if let Some(model) = asked {
         builder = builder.model(&model)?;
@@ -60,12 +56,18 @@ pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<Agent, P
     }
     builder = builder.store(open::store()?);
     match found {
-        Some((_, id)) => Ok(builder.resume(&id).await?),
-        None => {
-            let id = args.session_id.as_deref().map(str::parse).transpose();
-            let id = id.map_err(|e: terret::core::id::BadSessionId| Problem::usage(e.to_string()))?;
-            Ok(builder.create(id).await?)
-        }
+        Some(found) => Ok(builder.resume(&found.id).await?),
+        None => Ok(builder.create(id).await?),
+    }
+}
+
+/// The id of a new session. An address must be able to name it.
+fn new_id(text: &str) -> Result<SessionId, Problem> {
+    let id: SessionId = text.parse().map_err(|e: BadSessionId| Problem::usage(e.to_string()))?;
+    match text == "latest" || text.ends_with(".jsonl") {
+        true => Err(Problem::usage(format!("`{text}` cannot be the id of a session"))
+            .fact("why", "as an address, `latest` is the newest session and `*.jsonl` a file")),
+        false => Ok(id),
     }
 }
 
@@ -78,16 +80,40 @@ fn route(model: &str) -> String {
     }
 }
 
-/// Says at once what would fail only after a session was made: a provider nobody knows, a missing key.
-fn reachable(models: &Providers, model: &str) -> Result<(), Problem> {
-    let (provider, model) = parse_route(model)?;
+/// Says at once what would fail only after a session was made: a provider nobody knows, a missing key. Checks
+/// the model that will be asked: what a log says counts more than what is configured.
+fn check_model(
+    models: &Providers,
+    asked: Option<&str>,
+    configured: Option<&str>,
+    found: Option<&Found>,
+) -> Result<(), Problem> {
+    let logged = found.and_then(|found| found.route.clone());
+    let routes = [asked.map(parse_route), logged.map(Ok), configured.map(parse_route)];
+    let Some(route) = routes.into_iter().flatten().next() else {
+        return match found {
+            // It never came to a request: the loop says what is missing.
+            Some(_) => Ok(()),
+            None => Err(Problem::usage("no model was chosen")
+                .hint("terret run -m script:demo \"…\" needs no key; or set `model` in config.toml")),
+        };
+    };
+    let (provider, model) = route?;
     let proposal = Proposal { provider, model, ..Proposal::default() };
     let ready = models.adapter(&proposal.provider).and_then(|adapter| adapter.prepare(&proposal));
     ready.map(|_| ()).map_err(|failure| Problem::usage(failure.message).hint("terret doctor"))
 }
 
-/// The session to go on with: its log, and its id.
-fn session(args: &args::Run, cwd: &Path) -> Result<Option<(PathBuf, String)>, Problem> {
+/// A session to go on with.
+struct Found {
+    id: String,
+    cwd: String,
+    /// Provider and model that were asked last.
+    route: Option<(String, String)>,
+}
+
+/// The session to go on with, if the flags name one.
+fn session(args: &args::Run, cwd: &Path, told: &Told) -> Result<Option<Found>, Problem> {
     let address = match (&args.resume, args.continue_) {
         (Some(address), _) => address.parse::<Address>()?,
         (None, true) => "latest".parse::<Address>()?,
@@ -100,16 +126,35 @@ fn session(args: &args::Run, cwd: &Path) -> Result<Option<(PathBuf, String)>, Pr
     if address.point.is_some() {
         return Err(Problem::usage("a session is resumed at its end, not at a point"));
     }
+    let store = open::store()?;
     let in_cwd = args.continue_.then_some(cwd);
-    let path = open::store()?.find(&address, in_cwd).map_err(|e| {
-        let problem = Problem::from(e);
+    let path = store.find(&address, in_cwd);
+    let unread = match address.session == "latest" {
+        true => open::passed_over(&store, path.as_deref().ok()),
+        false => Vec::new(),
+    };
+    let path = path.map_err(|e| {
+        let problem = unread.iter().fold(Problem::from(e), |p, note| p.fact("note", note.clone()));
         match args.continue_ {
             true => problem.fact("looked for", format!("sessions of `{}`", cwd.display())),
             false => problem,
         }
     })?;
+    unread.into_iter().for_each(|note| told.note(note));
+    found(&path).map(Some)
+}
+
+/// Reads what counts before the session is opened. Damage is for whoever opens it to tell of.
+fn found(path: &Path) -> Result<Found, Problem> {
     let id = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Some((path, id)))
+    let mut scan = Scan::open(path)?;
+    let mut found = Found { id, cwd: scan.header().cwd.clone(), route: None };
+    while let Some(Ok(event)) = scan.next_event()? {
+        if let Fact::RequestHeader(header) = event.fact {
+            found.route = Some((header.header.provider, header.header.model));
+        }
+    }
+    Ok(found)
 }
 
 fn providers(config: &Config) -> Result<Providers, Problem> {
