@@ -17,6 +17,10 @@ pub(crate) struct Args {
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
     /// One drain of work, then exit.
+    ///
+    /// The `shell` tool is not confined by the kernel yet: `workspace-write` keeps the file tools inside the
+    /// working directory, but a shell command can do whatever you can. Use `--permissions read-only` where
+    /// that is too much.
     #[command(visible_alias = "exec")]
     Run(RunVerb),
     /// List sessions; look at one; move one to the trash.
@@ -33,10 +37,7 @@ pub(crate) enum Verb {
     Schema,
 }
 
-/// Work on one prompt until nothing is left to do.
-///
-/// The `shell` tool is not confined by the kernel yet: `workspace-write` keeps the file tools inside the
-/// working directory, but a shell command can do whatever you can. Use `read-only` where that is too much.
+/// `run`: the prompt as words or as a flag.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RunVerb {
     /// What to do; `-` reads it from stdin. Piped text follows it as a block.
