@@ -111,6 +111,7 @@ fn logs(places: &Places) -> Result<(String, bool), Problem> {
             Condition::Open => {
                 text.push_str(&format!("  {}  left open; the next run closes it\n", session.id))
             }
+            Condition::Empty => text.push_str(&format!("  {}  never begun\n", session.id)),
             Condition::Idle | Condition::Parked => {}
         }
     }

@@ -103,7 +103,7 @@ impl Part {
 
 /// What stands behind the last good line, said once, for every verb that reads.
 pub(crate) fn end_of_good(path: &Path, scan: &mut Scan<std::fs::File>, bad: Bad) -> Result<u8, Problem> {
-    if scan.is_torn_tail(&bad, false)? {
+    if scan.is_torn_tail(&bad)? {
         let length = path.metadata().map(|m| m.len()).unwrap_or(bad.offset);
         render::err(format!(
             "warning: the last {} bytes are a torn line (from offset {}); the next writer sets them aside",

@@ -5,7 +5,7 @@ use terret::store::{Condition, Listed};
 
 use crate::args::{self, SessionAction};
 use crate::open;
-use crate::problem::{Problem, exit};
+use crate::problem::Problem;
 use crate::render::{self, ending, time};
 
 pub(crate) fn sessions(args: &args::Sessions) -> Result<u8, Problem> {
@@ -41,6 +41,7 @@ pub(crate) fn sessions(args: &args::Sessions) -> Result<u8, Problem> {
 
 fn state(session: &Listed) -> String {
     match &session.condition {
+        Condition::Empty => "never begun".into(),
         Condition::Idle => "idle".into(),
         Condition::Parked => format!("parked ({} waiting)", session.pending),
         Condition::Running { pid } => format!("running (pid {pid})"),
@@ -88,6 +89,7 @@ fn details(session: &Listed) -> String {
 
 fn as_json(session: &Listed) -> serde_json::Value {
     let word = match &session.condition {
+        Condition::Empty => "empty",
         Condition::Idle => "idle",
         Condition::Parked => "parked",
         Condition::Running { .. } => "running",
@@ -121,21 +123,8 @@ fn remove(address: &str) -> Result<u8, Problem> {
     if address.as_path().is_some() {
         return Err(Problem::usage("only sessions of the store can be moved to the trash"));
     }
-    let session = Listed::of(&path);
-    if let Condition::Running { pid } = session.condition {
-        return Err(Problem::new(exit::BUSY, format!("session `{}` is open in process {pid}", session.id)));
-    }
-    let trash = open::places()?.data.join("trash");
-    let dir = path.parent().unwrap_or(&path);
-    let mut target = trash.join(&session.id);
-    for n in 1.. {
-        if !target.exists() {
-            break;
-        }
-        target = trash.join(format!("{}-{n}", session.id));
-    }
-    let moved = std::fs::create_dir_all(&trash).and_then(|()| std::fs::rename(dir, &target));
-    moved.map_err(|e| Problem::new(exit::FAILED, format!("cannot move `{}`: {e}", dir.display())))?;
+    let id = Listed::of(&path).id;
+    let target = open::store()?.remove(&id, &open::places()?.data.join("trash"))?;
     render::err(format!("moved to `{}`", target.display()));
     Ok(0)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use terret::core::id::{Digest, Seq};
 use terret::inspect::{Report, verify as prove};
-use terret::store::Scan;
+use terret::store::{Condition, Scan};
 
 use crate::args;
 use crate::open;
@@ -15,7 +15,12 @@ use crate::render;
 pub(crate) fn verify(args: &args::Verify) -> Result<u8, Problem> {
     let paths = match &args.address {
         Some(address) => vec![open::find(address)?.0],
-        None => open::store()?.list()?.into_iter().map(|listed| listed.path).collect(),
+        None => open::store()?
+            .list()?
+            .into_iter()
+            .filter(|listed| !matches!(listed.condition, Condition::Empty))
+            .map(|listed| listed.path)
+            .collect(),
     };
     let head = args.head.as_deref().map(parse_head).transpose()?;
     let mut code = 0;

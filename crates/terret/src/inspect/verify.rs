@@ -64,21 +64,18 @@ pub fn verify(path: &Path) -> Result<Report, Error> {
         let event = match next {
             Ok(event) => event,
             Err(bad) => {
-                report.torn = scan.is_torn_tail(&bad, false)?;
+                report.torn = scan.is_torn_tail(&bad)?;
                 report.bad = Some(bad);
                 break;
             }
         };
         report.events += 1;
         report.head = Some((event.seq, scan.tip().head()));
-        match &event.fact {
-            Fact::RequestAttempt(attempt) => {
-                report.attempt(event.seq, attempt, &mut request, &mut bodies);
-            }
-            Fact::WriterOpened(opened) if scan.header().parent.is_none() => {
-                report.same(event.seq, "header line", opened.header_hash, scan.header_hash());
-            }
-            _ => {}
+        if let Fact::RequestAttempt(attempt) = &event.fact {
+            report.attempt(event.seq, attempt, &mut request, &mut bodies);
+        }
+        if let (Fact::WriterOpened(opened), None) = (&event.fact, &scan.header().parent) {
+            report.same(event.seq, "header line", opened.header_hash, scan.header_hash());
         }
         brackets.fold(&event);
         request.fold(&event);

@@ -143,6 +143,8 @@ impl Journal {
     pub fn rewind(&mut self, tip: Tip) {
         self.pending.clear();
         self.held = 0;
+        // What said how far the log is synced may be among what was dropped: it is said again.
+        self.announced = None;
         self.written = tip.next_seq().checked_sub(1);
         self.tip = tip;
     }

@@ -9,7 +9,7 @@ use terret_core::message::Source;
 use terret_core::project::Turns;
 use terret_core::state::State;
 
-use super::places::boot_id;
+use super::begin::never_begun;
 use super::{Address, Bad, FileStore, Scan};
 use crate::error::Error;
 
@@ -41,6 +41,8 @@ pub struct Listed {
 /// What state a session is in.
 #[derive(Debug)]
 pub enum Condition {
+    /// It was never begun: a crash came before its first line was there. Its id is free.
+    Empty,
     /// Nobody writes it and nothing waits.
     Idle,
     /// Messages wait for a wake.
@@ -156,7 +158,7 @@ impl Listed {
             condition: Condition::Idle,
         };
         if let Err(e) = listed.read() {
-            listed.condition = Condition::Damaged(e);
+            listed.condition = if never_begun(path) { Condition::Empty } else { Condition::Damaged(e) };
         }
         if let Some(pid) = super::lock::holder(dir)
             && !matches!(listed.condition, Condition::Damaged(_))
@@ -191,8 +193,7 @@ impl Listed {
         }
         self.pending = state.inbox().iter().count();
         if let Some(bad) = bad {
-            let rebooted = scan.boot().is_some_and(|boot| boot != boot_id());
-            if !scan.is_torn_tail(&bad, rebooted)? {
+            if !scan.is_torn_tail(&bad)? {
                 return Err(bad.into_error(&self.path));
             }
             let length = self.path.metadata().map_err(Error::io("read", &self.path))?.len();
@@ -218,11 +219,9 @@ impl Listed {
 
 /// A plugin event that later requests depend on, of a plugin that is not here.
 pub(super) fn needs_plugin(event: &Event) -> Option<(Seq, String)> {
-    match &event.fact {
-        Fact::Plugin(plugin) if plugin.rel == Rel::Context => {
-            let name = plugin.kind.split('/').nth(1).unwrap_or_default();
-            Some((event.seq, name.to_owned()))
-        }
-        _ => None,
-    }
+    let Fact::Plugin(plugin) = &event.fact else {
+        return None;
+    };
+    let name = plugin.kind.split('/').nth(1).unwrap_or_default();
+    (plugin.rel == Rel::Context).then(|| (event.seq, name.to_owned()))
 }

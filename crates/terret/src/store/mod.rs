@@ -2,13 +2,17 @@
 //!
 //! Source: `docs/reference/log-format.md`.
 
+mod begin;
+mod end;
 mod file;
 mod journal;
 mod list;
 mod lock;
 mod memory;
 mod places;
+mod repair;
 mod scan;
+mod torn;
 
 use std::path::{Path, PathBuf};
 

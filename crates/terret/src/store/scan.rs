@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use terret_core::fact::Fact;
 use terret_core::id::{Digest, Seq};
 use terret_core::limits::MAX_LINE_BYTES;
-use terret_core::line::{Event, Line, LineError, SessionHeader, Tip};
+use terret_core::line::{Event, LineError, SessionHeader, Tip};
 
+use super::begin::never_begun;
+use super::torn;
 use crate::error::Error;
 
 /// A log being read. It repairs nothing and changes nothing.
@@ -51,8 +53,14 @@ impl Bad {
 impl Scan<std::fs::File> {
     /// Opens a log file and reads its header.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let file = std::fs::File::open(path).map_err(Error::io("open", path))?;
-        Scan::new(file, path)
+        let opened = std::fs::File::open(path).map_err(Error::io("open", path));
+        match opened.and_then(|file| Scan::new(file, path)) {
+            Err(_) if never_begun(path) => {
+                let why = "it was never begun, and holds nothing".to_owned();
+                Err(Error::NotALog { path: path.to_owned(), why })
+            }
+            scan => scan,
+        }
     }
 }
 
@@ -125,6 +133,11 @@ impl<R: Read> Scan<R> {
         self.boot.as_deref()
     }
 
+    /// Highest seq that a line so far says was synced.
+    pub fn synced(&self) -> Option<Seq> {
+        self.synced
+    }
+
     /// Whether the last good line lacks its newline.
     pub fn unterminated(&self) -> bool {
         self.unterminated
@@ -169,31 +182,35 @@ impl<R: Read> Scan<R> {
         }
     }
 
-    /// After a bad line: whether it and what follows are a tail that a crash may tear. `rebooted`: the
-    /// machine went down since the last writer, so unsynced lines may be missing or stale.
-    pub fn is_torn_tail(&mut self, bad: &Bad, rebooted: bool) -> Result<bool, Error> {
-        if matches!(bad.cause, LineError::UnknownType(_)) {
+    /// After a bad line: whether it and what follows are a tail that a crash may tear. Every reader and the
+    /// writer ask this one question; what it depends on beside the bytes (this boot of the machine, the marker
+    /// of a failed sync) it looks up itself.
+    pub fn is_torn_tail(&mut self, bad: &Bad) -> Result<bool, Error> {
+        // No crash writes a wrong line with a right checksum.
+        if torn::is_as_written(&bad.cause) {
             return Ok(false);
         }
-        // A whole line with another byte where its newline belongs was not cut: it was changed.
-        if let (false, Some((_, whole))) = (bad.terminated, self.line.split_last())
-            && Line::parse(whole).is_ok()
-        {
-            return Ok(false);
-        }
+        // A whole line with something else where its newline belongs was not cut: it was changed.
+        let first = torn::first_line(&self.line);
+        let changed = first.is_some();
+        self.synced = self.synced.max(first.and_then(|line| line.d));
+        let mut rest = std::mem::take(&mut self.line);
         let mut more = false;
-        let mut rest = Vec::new();
         loop {
+            // A line that is whole may still say how far the log was synced, and who wrote it.
+            if let Some(line) = torn::last_line(&rest) {
+                self.synced = self.synced.max(line.d);
+                self.boot = torn::boot_of(&line).or(self.boot.take());
+            }
             let terminated = read_line(&mut self.reader, &mut rest).map_err(Error::io("read", &self.path))?;
             if rest.is_empty() && !terminated {
                 break;
             }
             more = true;
-            // A later line that is whole may still say how far the log was synced.
-            self.synced = self.synced.max(Line::parse(&rest).ok().and_then(|line| line.d));
         }
         let below = self.synced.is_some_and(|d| bad.seq <= d);
-        Ok(!below && (rebooted || (!bad.terminated && !more)))
+        let cut = !bad.terminated && !more && !changed;
+        Ok(!below && (cut || torn::in_doubt(&self.path, self.boot())))
     }
 }
 

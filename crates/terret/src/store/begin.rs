@@ -1,0 +1,104 @@
+//! The beginning of a log on disk: complete or absent, whatever happens on the way.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use terret_core::limits::MAX_LINE_BYTES;
+
+use super::repair::is_full;
+use super::torn::MARKER;
+use crate::error::Error;
+
+/// Name under which the header is written; the log gets its own name once the header is whole.
+const UNBORN: &str = "log.jsonl.new";
+/// How every header line begins.
+const HEADER_START: &[u8] = br#"{"type":"session","#;
+/// What may lie beside a log that was never begun.
+const BESIDE: [&str; 5] = ["log.jsonl", UNBORN, "lock", super::end::RESERVE, MARKER];
+
+/// Whether the session of this log was never begun: its directory holds nothing but what a crash before the
+/// first sync leaves. A power cut may take the bytes of the header and leave its name.
+pub(super) fn never_begun(log: &Path) -> bool {
+    let Some(Ok(mut entries)) = log.parent().map(std::fs::read_dir) else {
+        return false;
+    };
+    let known = |name: &std::ffi::OsStr| BESIDE.iter().any(|known| name == *known);
+    if !entries.all(|entry| entry.is_ok_and(|entry| known(&entry.file_name()))) {
+        return false;
+    }
+    let mut start = Vec::new();
+    let first_line =
+        |file: File| BufReader::new(file.take(MAX_LINE_BYTES as u64 + 1)).read_until(b'\n', &mut start);
+    match File::open(log).and_then(first_line) {
+        Ok(_) => {}
+        Err(e) => return e.kind() == ErrorKind::NotFound,
+    }
+    let same = start.len().min(HEADER_START.len());
+    start[..same] == HEADER_START[..same] && start.len() <= MAX_LINE_BYTES && !start.ends_with(b"\n")
+}
+
+/// Makes a log that holds this header line.
+pub(super) fn write_header(dir: &Path, log: &Path, line: &[u8]) -> Result<File, Error> {
+    let unborn = dir.join(UNBORN);
+    // One that a crash left. What else stands there fails below.
+    let _ = std::fs::remove_file(&unborn);
+    let mut file = OpenOptions::new()
+        .append(true)
+        .read(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&unborn)
+        .map_err(Error::io("create", &unborn))?;
+    let written = file.write_all(line).and_then(|()| std::fs::rename(&unborn, log));
+    if let Err(e) = written {
+        let _ = std::fs::remove_file(&unborn);
+        let path = log.to_owned();
+        return Err(if is_full(&e) { Error::Full { path } } else { Error::io("write", log)(e) });
+    }
+    Ok(file)
+}
+
+/// Makes a directory and what is missing above it. Gives the directories that got an entry by it.
+pub(super) fn make_dirs(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut grown = Vec::new();
+    let mut at = dir.to_owned();
+    while !at.exists() {
+        at = above(&at);
+        grown.push(at.clone());
+    }
+    let made = std::fs::DirBuilder::new().mode(0o700).recursive(true).create(dir);
+    made.map_err(Error::io("create", dir))?;
+    Ok(grown)
+}
+
+/// The directories without whose entries a power cut loses the log in `dir`. Whoever made the one that holds
+/// all sessions may have died before its sync, so it is always among them.
+pub(super) fn entries(dir: &Path, grown: Vec<PathBuf>) -> Vec<PathBuf> {
+    let sessions = above(dir);
+    let mut entries = vec![dir.to_owned(), above(&sessions), sessions];
+    entries.extend(grown);
+    entries.sort();
+    entries.dedup();
+    entries
+}
+
+/// Makes the entries of a directory durable.
+pub(super) fn sync_dir(dir: &Path) -> std::io::Result<()> {
+    match File::open(dir) {
+        Ok(dir) => dir.sync_all(),
+        // One we may not read is not ours: whoever made it answers for what it holds.
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+/// The directory that holds this one. Of a bare name it is the working directory.
+fn above(dir: &Path) -> PathBuf {
+    match dir.parent() {
+        Some(above) if above.as_os_str().is_empty() => PathBuf::from("."),
+        Some(above) => above.to_owned(),
+        None => dir.to_owned(),
+    }
+}

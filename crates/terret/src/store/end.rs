@@ -1,0 +1,264 @@
+//! The end of one log on disk, held by its one writer.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::Log;
+use super::begin::sync_dir;
+use super::lock::Lock;
+use super::repair::{Repair, is_full, keep_aside};
+use super::torn::MARKER;
+use crate::error::Error;
+use crate::limits::RESERVE_BYTES;
+
+/// Name of the file that keeps a little room.
+pub(super) const RESERVE: &str = "reserve";
+
+/// The end of one file.
+pub(super) struct FileLog {
+    path: PathBuf,
+    dir: PathBuf,
+    file: Arc<File>,
+    inode: u64,
+    length: u64,
+    /// Where readers stop: before a torn tail, as long as it is there.
+    limit: Arc<AtomicU64>,
+    repair: Repair,
+    /// Whether what comes before the first append was done.
+    begun: bool,
+    reserve: Reserve,
+    /// Directories whose entries may be new: synced with the first sync.
+    entries: Vec<PathBuf>,
+    closed: Option<String>,
+    _lock: Lock,
+}
+
+/// A little room, kept so that a full disk still takes the lines that close a turn.
+#[derive(Clone, Copy, PartialEq)]
+enum Reserve {
+    /// It is to be made as soon as there is room.
+    Wanted,
+    /// It is there.
+    Kept,
+    /// This file system cannot do it: only a comfort is lost.
+    Never,
+}
+
+/// What opening found out about a log.
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) dir: PathBuf,
+    pub(super) file: File,
+    pub(super) lock: Lock,
+    pub(super) length: u64,
+    pub(super) repair: Repair,
+    pub(super) entries: Vec<PathBuf>,
+}
+
+impl FileLog {
+    pub(super) fn new(found: Found) -> Result<Self, Error> {
+        let Found { path, dir, file, lock, length, repair, entries } = found;
+        let inode = file.metadata().map_err(Error::io("read", &path))?.ino();
+        let limit = match repair {
+            Repair::Cut { keep, .. } => keep,
+            Repair::None | Repair::Newline => u64::MAX,
+        };
+        Ok(FileLog {
+            path,
+            dir,
+            file: Arc::new(file),
+            inode,
+            length,
+            limit: Arc::new(AtomicU64::new(limit)),
+            repair,
+            begun: false,
+            reserve: Reserve::Wanted,
+            entries,
+            closed: None,
+            _lock: lock,
+        })
+    }
+
+    fn open_check(&self) -> Result<(), Error> {
+        match &self.closed {
+            Some(why) => Err(Error::Poisoned { path: self.path.clone(), why: why.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Does what opening left to do. What fails is tried again by the next append.
+    fn begin(&mut self) -> Result<(), Error> {
+        match self.repair {
+            Repair::None => {}
+            Repair::Newline => match (&*self.file).write(b"\n") {
+                Ok(1) => self.length += 1,
+                Ok(_) => return Err(self.full()),
+                Err(e) if is_full(&e) => return Err(self.full()),
+                Err(e) => return Err(self.poison(&format!("a write failed: {e}"))),
+            },
+            Repair::Cut { keep, epoch } => {
+                match keep_aside(&self.dir, &self.file, keep, self.length, epoch) {
+                    Ok(()) => {}
+                    Err(e) if is_full(&e) => return Err(self.full()),
+                    Err(e) => return Err(Error::io("keep the torn tail of", &self.path)(e)),
+                }
+                if let Err(e) = self.file.set_len(keep) {
+                    return Err(self.poison(&format!("a torn tail could not be cut: {e}")));
+                }
+                self.length = keep;
+                self.limit.store(u64::MAX, Ordering::Release);
+            }
+        }
+        self.repair = Repair::None;
+        // The doubt that a failed sync left is settled by the check that opening did.
+        let marker = self.dir.join(MARKER);
+        if marker.exists() {
+            std::fs::remove_file(&marker).map_err(Error::io("remove", &marker))?;
+        }
+        self.reserve();
+        self.begun = true;
+        Ok(())
+    }
+
+    fn reserve(&mut self) {
+        let path = self.dir.join(RESERVE);
+        let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let made = open.and_then(|file| {
+            let flags = rustix::fs::FallocateFlags::empty();
+            rustix::fs::fallocate(&file, flags, 0, RESERVE_BYTES).map_err(std::io::Error::from)
+        });
+        self.reserve = match made {
+            Ok(()) => Reserve::Kept,
+            Err(e) => {
+                // What was got of it is room that the lines of this log need more.
+                let _ = std::fs::remove_file(&path);
+                if is_full(&e) { Reserve::Wanted } else { Reserve::Never }
+            }
+        };
+    }
+
+    /// A write found no room: back to the last whole line, and the reserve is given up for the closers.
+    fn full(&mut self) -> Error {
+        if let Err(e) = self.file.set_len(self.length) {
+            return self.poison(&format!("a torn write could not be cut: {e}"));
+        }
+        let _ = std::fs::remove_file(self.dir.join(RESERVE));
+        if self.reserve == Reserve::Kept {
+            self.reserve = Reserve::Wanted;
+        }
+        Error::Full { path: self.path.clone() }
+    }
+
+    /// Whether the file is the one we opened, as long as we left it.
+    fn still_ours(&self) -> Result<(), String> {
+        let meta = std::fs::metadata(&self.path).map_err(|e| format!("the log is gone: {e}"))?;
+        if meta.ino() != self.inode {
+            return Err("the log was replaced by another file".into());
+        }
+        if meta.len() != self.length {
+            return Err(format!("somebody else wrote: {} bytes, expected {}", meta.len(), self.length));
+        }
+        Ok(())
+    }
+}
+
+impl Log for FileLog {
+    fn append(&mut self, lines: &[u8]) -> Result<(), Error> {
+        self.open_check()?;
+        if !self.begun {
+            self.begin()?;
+        }
+        match (&*self.file).write(lines) {
+            Ok(n) if n == lines.len() => {
+                self.length += n as u64;
+                if self.reserve == Reserve::Wanted {
+                    self.reserve();
+                }
+                Ok(())
+            }
+            Ok(_) => Err(self.full()),
+            Err(e) if is_full(&e) => Err(self.full()),
+            Err(e) => Err(self.poison(&format!("a write failed: {e}"))),
+        }
+    }
+
+    fn sync(&mut self) -> BoxFuture<'static, Result<(), Error>> {
+        if let Err(e) = self.open_check() {
+            return std::future::ready(Err(e)).boxed();
+        }
+        if let Err(why) = self.still_ours() {
+            let error = self.poison(&why);
+            return std::future::ready(Err(error)).boxed();
+        }
+        let entries = std::mem::take(&mut self.entries);
+        let (file, path) = (self.file.clone(), self.path.clone());
+        let work = move || {
+            file.sync_data()?;
+            entries.iter().try_for_each(|dir| sync_dir(dir))
+        };
+        async move {
+            let poisoned = |why: String| Error::Poisoned { path: path.clone(), why };
+            match tokio::task::spawn_blocking(work).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(e)) => Err(poisoned(format!("a sync failed: {e}"))),
+                Err(e) => Err(poisoned(format!("a sync was lost: {e}"))),
+            }
+        }
+        .boxed()
+    }
+
+    fn poison(&mut self, why: &str) -> Error {
+        self.closed.get_or_insert_with(|| why.to_owned());
+        // The marker helps the next open; it cannot be demanded of a disk that just failed.
+        let _ = std::fs::write(self.dir.join(MARKER), why);
+        Error::Poisoned { path: self.path.clone(), why: why.to_owned() }
+    }
+
+    fn reader(&self, from: u64) -> Result<Box<dyn Read + Send>, Error> {
+        let mut file = File::open(&self.path).map_err(Error::io("open", &self.path))?;
+        file.seek(SeekFrom::Start(from)).map_err(Error::io("read", &self.path))?;
+        Ok(Box::new(LogReader { file, at: from, limit: self.limit.clone() }))
+    }
+
+    fn length(&self) -> u64 {
+        match self.repair {
+            Repair::None => self.length,
+            Repair::Newline => self.length + 1,
+            Repair::Cut { keep, .. } => keep,
+        }
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for FileLog {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.dir.join(RESERVE));
+    }
+}
+
+/// Reads a log as its writer sees it: a torn tail that waits to be cut is not in it.
+struct LogReader {
+    file: File,
+    at: u64,
+    limit: Arc<AtomicU64>,
+}
+
+impl Read for LogReader {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let room = self.limit.load(Ordering::Acquire).saturating_sub(self.at);
+        let most = buf.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        let n = self.file.read(&mut buf[..most])?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}

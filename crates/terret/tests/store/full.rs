@@ -1,0 +1,112 @@
+//! A full disk. The limit on the size of files stands for it; it holds for a whole process, so each case runs
+//! in one of its own.
+
+use std::process::Command;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use terret::core::fact::Fact;
+use terret::error::Error;
+use terret::inspect;
+use terret::limits::RESERVE_BYTES;
+use terret::store::Journal;
+
+use crate::support::{Home, lines, read, whole_log, write_first};
+
+/// Runs an ignored test of this file in a process that gets an error, not a signal, from a full disk.
+fn alone(name: &str) {
+    let script = r#"trap '' XFSZ; exec "$0" --ignored --exact "$1""#;
+    let me = std::env::current_exe().unwrap();
+    let out = Command::new("sh").args(["-c", script]).arg(me).arg(format!("full::{name}")).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success() && text.contains("1 passed"), "{text}");
+}
+
+/// No file grows beyond this.
+fn room(bytes: Option<u64>) {
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
+}
+
+fn reserve(home: &Home) -> Option<u64> {
+    home.session().join("reserve").metadata().ok().map(|m| m.len())
+}
+
+fn again(journal: &mut Journal, fact: &Fact) -> Result<bool, Error> {
+    journal.push(2, fact)?;
+    journal.write()
+}
+
+#[test]
+fn a_torn_tail_is_kept_and_cut_once_there_is_room() {
+    alone("torn_tail");
+}
+
+#[tokio::test]
+#[ignore = "runs in a process of its own"]
+async fn torn_tail() {
+    let log = whole_log().await;
+    let home = Home::with(&[&log, b"torn".as_slice()].concat());
+    let before = home.files();
+    room(Some(0));
+    let (mut journal, first) = write_first(home.open().unwrap());
+    assert!(matches!(first, Err(Error::Full { .. })), "{first:?}");
+    assert_eq!(home.files(), before, "nothing was lost, nothing half done");
+    let second = journal.write();
+    assert!(matches!(second, Err(Error::Full { .. })), "{second:?}");
+    room(None);
+    journal.write().unwrap();
+    assert_eq!(home.torn(), [b"torn"]);
+    assert_eq!(reserve(&home), Some(RESERVE_BYTES));
+    journal.sync().await.unwrap();
+    assert!(inspect::verify(&home.log()).unwrap().bad.is_none());
+}
+
+#[test]
+fn a_missing_newline_is_added_once_there_is_room() {
+    alone("newline");
+}
+
+#[tokio::test]
+#[ignore = "runs in a process of its own"]
+async fn newline() {
+    let log = whole_log().await;
+    let home = Home::with(&log[..log.len() - 1]);
+    room(Some(log.len() as u64 - 1));
+    let (mut journal, first) = write_first(home.open().unwrap());
+    assert!(matches!(first, Err(Error::Full { .. })), "{first:?}");
+    assert_eq!(home.bytes(), &log[..log.len() - 1]);
+    room(None);
+    journal.write().unwrap();
+    assert_eq!(lines(&home.bytes()).len(), lines(&log).len() + 1);
+    assert!(read(home.bytes(), &home.log()).1.is_none());
+}
+
+#[test]
+fn the_reserve_is_given_up_and_made_again() {
+    alone("reserve_again");
+}
+
+#[tokio::test]
+#[ignore = "runs in a process of its own"]
+async fn reserve_again() {
+    let home = Home::with(&whole_log().await);
+    let opened = home.open().unwrap();
+    let fact = Fact::WriterOpened(opened.writer());
+    let (mut journal, first) = write_first(opened);
+    first.unwrap();
+    for round in 0..3 {
+        assert_eq!(reserve(&home), Some(RESERVE_BYTES), "round {round}");
+        let before = home.bytes();
+        room(Some(before.len() as u64 + 10));
+        assert!(matches!(again(&mut journal, &fact), Err(Error::Full { .. })), "round {round}");
+        assert_eq!((home.bytes(), reserve(&home)), (before, None), "round {round}");
+        // Room for the closers and no more: they get all of it.
+        room(Some(home.bytes().len() as u64 + 2000));
+        journal.write().unwrap();
+        assert_eq!(reserve(&home), None, "round {round}");
+        room(None);
+        again(&mut journal, &fact).unwrap();
+    }
+    journal.sync().await.unwrap();
+    assert!(inspect::verify(&home.log()).unwrap().bad.is_none());
+}

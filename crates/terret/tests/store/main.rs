@@ -1,0 +1,10 @@
+//! Logs on disk: torn, changed, half begun, on a full disk, moved away.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod begin;
+mod cuts;
+mod flips;
+mod full;
+mod repair;
+mod support;
+mod trash;
