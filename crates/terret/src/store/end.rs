@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 
 use super::Log;
 use super::begin::sync_dir;
+use super::file::Syncing;
 use super::lock::Lock;
 use super::repair::{Repair, is_full, keep_aside};
 use super::torn::MARKER;
@@ -36,6 +37,7 @@ pub(super) struct FileLog {
     reserve: Reserve,
     /// Directories whose entries may be new: synced with the first sync.
     entries: Vec<PathBuf>,
+    syncing: Syncing,
     closed: Option<String>,
     _lock: Lock,
 }
@@ -60,11 +62,12 @@ pub(super) struct Found {
     pub(super) length: u64,
     pub(super) repair: Repair,
     pub(super) entries: Vec<PathBuf>,
+    pub(super) syncing: Syncing,
 }
 
 impl FileLog {
     pub(super) fn new(found: Found) -> Result<Self, Error> {
-        let Found { path, dir, file, lock, length, repair, entries } = found;
+        let Found { path, dir, file, lock, length, repair, entries, syncing } = found;
         let inode = file.metadata().map_err(Error::io("read", &path))?.ino();
         let limit = match repair {
             Repair::Cut { keep, .. } => keep,
@@ -81,6 +84,7 @@ impl FileLog {
             begun: false,
             reserve: Reserve::Wanted,
             entries,
+            syncing,
             closed: None,
             _lock: lock,
         })
@@ -203,8 +207,12 @@ impl Log for FileLog {
             file.sync_data()?;
             entries.iter().try_for_each(|dir| sync_dir(dir))
         };
+        let poisoned = move |why: String| Error::Poisoned { path, why };
+        if self.syncing == Syncing::InPlace {
+            let done = work().map_err(|e| poisoned(format!("a sync failed: {e}")));
+            return std::future::ready(done).boxed();
+        }
         async move {
-            let poisoned = |why: String| Error::Poisoned { path: path.clone(), why };
             match tokio::task::spawn_blocking(work).await {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(e)) => Err(poisoned(format!("a sync failed: {e}"))),

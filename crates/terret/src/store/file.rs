@@ -17,12 +17,29 @@ use crate::error::Error;
 #[derive(Clone, Debug)]
 pub struct FileStore {
     sessions: PathBuf,
+    syncing: Syncing,
+}
+
+/// Where the disk is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Syncing {
+    /// On the runtime's blocking threads, so that other tasks go on.
+    #[default]
+    Aside,
+    /// On the thread that asks.
+    InPlace,
 }
 
 impl FileStore {
     /// A store over this directory; it is made with the first session.
     pub fn new(sessions: impl Into<PathBuf>) -> Self {
-        FileStore { sessions: sessions.into() }
+        FileStore { sessions: sessions.into(), syncing: Syncing::default() }
+    }
+
+    /// Waits for the disk on the thread that asks. For a process that runs one session and nothing beside it:
+    /// two changes of threads less for each barrier.
+    pub fn syncing_in_place(self) -> Self {
+        FileStore { syncing: Syncing::InPlace, ..self }
     }
 
     /// The directory.
@@ -89,7 +106,16 @@ impl Store for FileStore {
         };
         let header_hash = terret_core::id::Digest::of(&line[..line.len() - 1]);
         let (length, entries) = (line.len() as u64, entries(&dir, grown));
-        let log = FileLog::new(Found { path, dir, file, lock, length, repair: Repair::None, entries })?;
+        let log = FileLog::new(Found {
+            path,
+            dir,
+            file,
+            lock,
+            length,
+            repair: Repair::None,
+            entries,
+            syncing: self.syncing,
+        })?;
         Ok(Opened { header, header_hash, tip: Tip::default(), epoch: 1, cut_bytes: None, log: Box::new(log) })
     }
 
@@ -134,7 +160,8 @@ impl Store for FileStore {
         let entries = if scan.synced().is_none() { entries(&dir, Vec::new()) } else { Vec::new() };
         let header_hash = scan.header_hash();
         let (header, tip, epoch) = (scan.header().clone(), scan.tip().clone(), scan.epoch() + 1);
-        let log = FileLog::new(Found { path, dir, file, lock, length, repair, entries })?;
+        let log =
+            FileLog::new(Found { path, dir, file, lock, length, repair, entries, syncing: self.syncing })?;
         Ok(Opened { header, header_hash, tip, epoch, cut_bytes, log: Box::new(log) })
     }
 

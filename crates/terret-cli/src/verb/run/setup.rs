@@ -54,7 +54,7 @@ pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<Agent, P
     if args.ephemeral {
         return Ok(builder.store(MemoryStore::default()).create(None).await?);
     }
-    builder = builder.store(open::store()?);
+    builder = builder.store(open::store()?.syncing_in_place());
     match found {
         Some(found) => Ok(builder.resume(&found.id).await?),
         None => Ok(builder.create(id).await?),
