@@ -2,19 +2,21 @@
 //! whole process.
 
 use std::error::Error;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
 };
 use reqwest::{Client, Response, Url};
 use terret_core::chunk::{Failure, code};
+use tokio::task::JoinHandle;
 
 use super::failure::{Secret, without_userinfo};
 use super::retry_hint::Headers;
-use crate::limits::CONNECT_TIMEOUT_MS;
+use crate::limits::{CONNECT_TIMEOUT_MS, DRAIN_TIMEOUT_MS, RECLAIM_MS, RECLAIM_TURNS};
 
 /// Sends to one server.
 #[derive(Clone)]
@@ -27,6 +29,8 @@ struct Inner {
     headers: HeaderMap,
     /// What is masked in failures, one a line.
     secrets: String,
+    /// Reads the rest of the last body.
+    finishing: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Http {
@@ -59,24 +63,69 @@ impl Http {
             map.insert(name, value);
         }
         let secrets = secrets(&base, key.as_deref(), headers);
-        Ok(Http(Arc::new(Inner { base, client: OnceLock::new(), headers: map, secrets })))
+        Ok(Http(Arc::new(Inner {
+            base,
+            client: OnceLock::new(),
+            headers: map,
+            secrets,
+            finishing: Mutex::default(),
+        })))
     }
 
     /// The same with a client the program built itself: its proxies, certificates and limits hold.
     pub fn with_client(self, client: Client) -> Self {
         let Inner { base, headers, secrets, .. } = &*self.0;
         let (base, headers, secrets) = (base.clone(), headers.clone(), secrets.clone());
-        Http(Arc::new(Inner { base, client: OnceLock::from(client), headers, secrets }))
+        Http(Arc::new(Inner {
+            base,
+            client: OnceLock::from(client),
+            headers,
+            secrets,
+            finishing: Mutex::default(),
+        }))
     }
 
     /// Sends a body and waits for the head of the answer, `idle_timeout` at most.
     pub async fn post(&self, path: &str, body: Bytes, idle_timeout: Duration) -> Result<Response, Failure> {
         let url = format!("{}{path}", self.0.base.as_str().trim_end_matches('/'));
+        self.reclaim().await;
         let request = self.client()?.post(url).headers(self.0.headers.clone()).body(body);
         match tokio::time::timeout(idle_timeout, request.send()).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(self.failure(error)),
             Err(_) => Err(self.silence(idle_timeout)),
+        }
+    }
+
+    /// Reads a body to its end: only then is its connection free for the next request. What is there already
+    /// is read at once, the rest in the background and not for long.
+    pub fn finish(&self, mut response: Response) {
+        loop {
+            match response.chunk().now_or_never() {
+                Some(Ok(Some(_))) => {}
+                Some(Ok(None) | Err(_)) => return,
+                None => break,
+            }
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let task = runtime.spawn(async move {
+                let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+                // Out of time: dropping the body closes the connection.
+                let _ = tokio::time::timeout(Duration::from_millis(DRAIN_TIMEOUT_MS), rest).await;
+            });
+            *self.0.finishing.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+        }
+    }
+
+    /// Gives the last connection a moment to come back: a new one costs more than the wait.
+    async fn reclaim(&self) {
+        let last = self.0.finishing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(last) = last {
+            let _ = tokio::time::timeout(Duration::from_millis(RECLAIM_MS), last).await;
+        }
+        // The client puts a connection back by tasks of its own.
+        for _ in 0..RECLAIM_TURNS {
+            tokio::task::yield_now().await;
         }
     }
 

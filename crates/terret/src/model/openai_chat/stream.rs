@@ -7,7 +7,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use terret_core::chunk::{Chunk, Failure};
 
 use super::response::{Progress, Response};
-use crate::limits::{DRAIN_TIMEOUT_MS, MAX_GATHER_BYTES, MAX_PLAIN_BODY_BYTES};
+use crate::limits::{MAX_GATHER_BYTES, MAX_PLAIN_BODY_BYTES};
 use crate::model::failure::from_http;
 use crate::model::http::{Http, with_headers};
 use crate::model::{ChunkStream, Outgoing};
@@ -51,7 +51,7 @@ impl State {
                     let after = match reading.read(&sender, &mut chunks).await {
                         Ok(Progress::Open) => State::Read(sender, reading),
                         Ok(Progress::Finished) => {
-                            drain(reading.head);
+                            sender.http.finish(reading.head);
                             State::Over
                         }
                         Err(failure) => State::Fail(failure),
@@ -143,24 +143,5 @@ impl Reading {
     fn named(&self, mut failure: Failure) -> Failure {
         failure.request_id = with_headers(self.head.headers(), |headers| headers.request_id());
         failure
-    }
-}
-
-/// Reads a body to its end: only then is its connection free for the next request. What is there already is
-/// read at once, the rest in the background and not for long.
-fn drain(mut head: reqwest::Response) {
-    loop {
-        match head.chunk().now_or_never() {
-            Some(Ok(Some(_))) => {}
-            Some(Ok(None) | Err(_)) => return,
-            None => break,
-        }
-    }
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(async move {
-            let rest = async { while let Ok(Some(_)) = head.chunk().await {} };
-            // Out of time: dropping the body closes the connection.
-            let _ = tokio::time::timeout(Duration::from_millis(DRAIN_TIMEOUT_MS), rest).await;
-        });
     }
 }
