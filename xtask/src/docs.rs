@@ -20,7 +20,7 @@ const BEGIN: &str = "<!-- generated: ";
 const END: &str = "<!-- end of generated -->";
 
 /// Where the vocabulary of the log is declared, with the sentences the event table shows.
-const FACTS: &str = "crates/terret-core/src/fact.rs";
+const FACTS: &str = "crates/terret-core/src/fact/mod.rs";
 
 /// `xtask docs`: brings the generated blocks up to date, or with `--check` says which are not.
 pub(crate) fn verb(mut args: Args) -> Outcome {

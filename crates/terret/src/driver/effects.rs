@@ -59,7 +59,7 @@ impl Driver {
                 }
                 // Cancelled between its fact and its start: it never starts.
                 (Effect::Run { stop: true, .. }, None) => {
-                    let settled = Done::notice(Outcome::Aborted, "The call was stopped before it began.");
+                    let settled = Done::notice(Outcome::NotStarted, "The call was stopped before it began.");
                     let answer = Answer::Settled { settled, contexts: Vec::new() };
                     self.take(Input::Answer(question, answer))?;
                 }

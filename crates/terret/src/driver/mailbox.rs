@@ -58,7 +58,10 @@ impl Driver {
             }
             Mail::Shutdown { done } => {
                 self.take(Input::Rest)?;
-                self.take(Input::Cancel { cause: Cause::Disposed })?;
+                // A turn that a dead writer left open is not ours to cancel: whoever opens it next decides.
+                if !self.ledger.machine.suspended() {
+                    self.take(Input::Cancel { cause: Cause::Disposed })?;
+                }
                 self.shutdown.push(done);
             }
         }

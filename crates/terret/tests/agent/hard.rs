@@ -50,7 +50,7 @@ async fn cancelled_at(kind: &'static str) -> (Notes, Vec<Event>) {
 async fn a_call_cancelled_between_its_fact_and_its_start_never_starts() {
     let (notes, events) = cancelled_at("tool/call").await;
     assert_eq!(*notes.lock().unwrap(), [""; 0]);
-    assert_eq!(outcomes(&events), [Outcome::Aborted]);
+    assert_eq!(outcomes(&events), [Outcome::NotStarted]);
 }
 
 #[tokio::test(start_paused = true)]
