@@ -49,6 +49,8 @@ pub mod code {
     pub const SERVER: &str = "SERVER";
     /// Nothing came for too long.
     pub const TIMEOUT: &str = "TIMEOUT";
+    /// The server's certificate is not trusted.
+    pub const TLS: &str = "TLS";
     /// The connection could not be made or broke.
     pub const TRANSPORT: &str = "TRANSPORT";
     /// The stream ended before its finish.

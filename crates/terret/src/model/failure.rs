@@ -8,6 +8,7 @@ use terret_core::chunk::{Failure, code};
 use super::payload::ErrorWords;
 use super::retry_hint::{Headers, delay_ms};
 use crate::limits::MAX_FAILURE_RAW_BYTES;
+use crate::limits::MAX_RETRY_HINT_MS;
 
 /// Whether the same request, sent again, may fare better. Limits and counts are the policy's.
 pub fn retryable(code: &str) -> bool {
@@ -42,6 +43,11 @@ pub fn from_http(
     if retryable(&failure.code) {
         failure.retry_after_ms =
             delay_ms(headers, status, now_unix_s).or_else(|| words.delay_ms()).filter(|ms| *ms > 0);
+    }
+    if let Some(ms) = failure.retry_after_ms.filter(|ms| *ms > MAX_RETRY_HINT_MS) {
+        failure
+            .message
+            .push_str(&format!("; the server asks to wait {} s before the next request", ms / 1000));
     }
     with_raw(failure, text, secret)
 }

@@ -138,8 +138,14 @@ impl Http {
             return Failure::new(code::TIMEOUT, message);
         }
         let what = if error.is_connect() { "cannot connect to" } else { "the connection broke with" };
-        let message = format!("{what} {address}: {cause}");
-        Failure::new(code::TRANSPORT, self.secret().mask(&message))
+        let (class, why) = match tls_trouble(&error) {
+            // The same certificate would be shown again.
+            Some(rustls::Error::InvalidCertificate(_)) => (code::TLS, "its certificate is not trusted: "),
+            Some(_) if error.is_connect() => (code::TRANSPORT, "is it an https server? "),
+            Some(_) | None => (code::TRANSPORT, ""),
+        };
+        let message = format!("{what} {address}: {why}{cause}");
+        Failure::new(class, self.secret().mask(&message))
     }
 
     /// The failure of a server that says nothing.
@@ -218,6 +224,23 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// The last error of the chain: the one that says what happened.
+/// What TLS had to say, if it was TLS that failed.
+fn tls_trouble<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(tls) = error.downcast_ref::<rustls::Error>() {
+            return Some(tls);
+        }
+        // An IO error hides its cause behind a box of its own.
+        let boxed = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if let Some(tls) = boxed.and_then(|e| e.downcast_ref::<rustls::Error>()) {
+            return Some(tls);
+        }
+        next = error.source();
+    }
+    None
+}
+
 fn root_cause(error: &dyn Error) -> String {
     let mut last = error;
     while let Some(cause) = last.source() {

@@ -18,6 +18,8 @@ pub struct Journal {
     synced: Option<Seq>,
     announced: Option<Seq>,
     held: usize,
+    /// The chain's value behind the last line written.
+    head: Digest,
 }
 
 /// Proof that a fact is durable: only a [`Journal`] makes one, only after the sync that covers it. Sending a
@@ -49,6 +51,7 @@ impl Journal {
     /// A journal at the end of an opened log.
     pub fn new(opened: Opened) -> Self {
         let before = opened.tip.next_seq().checked_sub(1);
+        let head = opened.tip.head();
         Journal {
             log: opened.log,
             tip: opened.tip,
@@ -58,6 +61,7 @@ impl Journal {
             synced: None,
             announced: None,
             held: 0,
+            head,
         }
     }
 
@@ -80,6 +84,7 @@ impl Journal {
         self.log.append(&self.pending)?;
         self.pending.clear();
         self.held = 0;
+        self.head = self.tip.head();
         self.written = self.tip.next_seq().checked_sub(1);
         Ok(true)
     }
@@ -126,7 +131,7 @@ impl Journal {
 
     /// Seq of the last line written and the chain's value there; `None` in an empty log.
     pub fn head(&self) -> Option<(Seq, Digest)> {
-        self.written.map(|seq| (seq, self.tip.head()))
+        self.written.map(|seq| (seq, self.head))
     }
 
     /// What waits now is written only together with something that comes later.
@@ -146,6 +151,7 @@ impl Journal {
         // What said how far the log is synced may be among what was dropped: it is said again.
         self.announced = None;
         self.written = tip.next_seq().checked_sub(1);
+        self.head = tip.head();
         self.tip = tip;
     }
 

@@ -53,6 +53,10 @@ impl Bad {
 impl Scan<std::fs::File> {
     /// Opens a log file and reads its header.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        // Opening a pipe waits for its other end, a device may never end.
+        if std::fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+            return Err(Error::NotALog { path: path.to_owned(), why: "it is not a regular file".into() });
+        }
         let opened = std::fs::File::open(path).map_err(Error::io("open", path));
         match opened.and_then(|file| Scan::new(file, path)) {
             Err(_) if never_begun(path) => {

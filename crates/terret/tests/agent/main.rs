@@ -4,5 +4,6 @@
 mod crash;
 mod faults;
 mod hard;
+mod head;
 mod support;
 mod turns;

@@ -4,11 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
-use terret_core::chunk::{Chunk, Failure};
+use terret_core::chunk::{Chunk, Failure, code};
 
 use super::response::{Progress, Response};
 use crate::limits::{MAX_GATHER_BYTES, MAX_PLAIN_BODY_BYTES};
-use crate::model::failure::from_http;
+use crate::model::failure::{from_http, without_userinfo};
 use crate::model::http::{Http, with_headers};
 use crate::model::{ChunkStream, Outgoing};
 
@@ -90,7 +90,15 @@ impl Sender {
         let now =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64());
         let status = head.status().as_u16();
-        with_headers(head.headers(), |headers| from_http(status, headers, &body, now, self.http.secret()))
+        let secret = self.http.secret();
+        let mut failure =
+            with_headers(head.headers(), |headers| from_http(status, headers, &body, now, secret));
+        if failure.code == code::NOT_FOUND {
+            // A base URL that is not quite right is the usual reason.
+            let asked = format!("{} (asked for: {})", failure.message, without_userinfo(head.url().as_str()));
+            failure.message = secret.mask(&asked);
+        }
+        failure
     }
 }
 
