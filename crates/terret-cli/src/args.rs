@@ -98,6 +98,9 @@ pub(crate) struct Run {
     /// Steps the turn may take.
     #[arg(long, value_name = "N")]
     pub(crate) max_steps: Option<u32>,
+    /// Tokens this run may use, read and written, as the provider counts them.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens_total: Option<u64>,
     /// Wall time of this run, in seconds.
     #[arg(long, value_name = "S")]
     pub(crate) timeout: Option<u64>,

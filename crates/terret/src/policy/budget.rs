@@ -1,13 +1,15 @@
 //! Budgets: a turn that would go over one is cancelled, and its ending names which.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use terret_core::chunk::Failure;
-use terret_core::fact::Cause;
+use terret_core::chunk::{Failure, Usage};
+use terret_core::fact::{Cause, Fact, Outcome};
 
+use crate::call::{Call, Done};
 use crate::hook::{Listener, Next, Plugin, PreStep, Seams, Verdict};
 
 /// Limits of one run. Absent: none.
@@ -15,6 +17,10 @@ use crate::hook::{Listener, Next, Plugin, PreStep, Seams, Verdict};
 pub struct Budget {
     /// Steps a turn may take.
     pub steps: Option<u32>,
+    /// Tool calls that may start, from the installation on.
+    pub tool_calls: Option<u64>,
+    /// Tokens, read and written, from the installation on, as the provider counts them. Failed attempts count.
+    pub tokens: Option<u64>,
     /// Wall time, from the installation on.
     pub wall_time: Option<Duration>,
 }
@@ -27,6 +33,20 @@ impl Plugin for Budget {
     fn install(&self, seams: &mut Seams) {
         if let Some(limit) = self.steps {
             seams.pre_step.add(Arc::new(Steps { limit }));
+        }
+        if let Some(limit) = self.tokens {
+            let used = Arc::new(AtomicU64::new(0));
+            seams.pre_step.add(Arc::new(UsedUp { which: "tokens", limit, at: limit, used: used.clone() }));
+            seams.events.push(Arc::new(move |event| {
+                used.fetch_add(tokens_of(&event.fact), Ordering::Relaxed);
+            }));
+        }
+        if let Some(limit) = self.tool_calls {
+            let used = Arc::new(AtomicU64::new(0));
+            // The model may still read what its last call brought; one call more is one too many.
+            let at = limit.saturating_add(1);
+            seams.pre_step.add(Arc::new(UsedUp { which: "tool-calls", limit, at, used: used.clone() }));
+            seams.pre_execute.add(Arc::new(CallsLeft { limit, used }));
         }
         // A limit that no clock can reach is none.
         if let Some(limit) = self.wall_time
@@ -59,6 +79,59 @@ impl Listener<PreStep, Result<Verdict, Failure>> for Steps {
         }
         next.run(question)
     }
+}
+
+/// Looks, before each step, whether something that is counted elsewhere is used up.
+struct UsedUp {
+    which: &'static str,
+    limit: u64,
+    /// How much of it ends the turn.
+    at: u64,
+    used: Arc<AtomicU64>,
+}
+
+impl Listener<PreStep, Result<Verdict, Failure>> for UsedUp {
+    fn call<'a>(
+        &'a self,
+        question: PreStep,
+        next: Next<'a, PreStep, Result<Verdict, Failure>>,
+    ) -> BoxFuture<'a, Result<Verdict, Failure>> {
+        match self.used.load(Ordering::Relaxed) >= self.at {
+            true => over(&question, Cause::Budget { which: self.which.to_owned(), limit: self.limit }),
+            false => next.run(question),
+        }
+    }
+}
+
+/// Counts calls as they are judged, so that one message cannot ask for more than is left.
+struct CallsLeft {
+    limit: u64,
+    used: Arc<AtomicU64>,
+}
+
+impl Listener<Call, Result<(), Done>> for CallsLeft {
+    fn call<'a>(
+        &'a self,
+        call: Call,
+        next: Next<'a, Call, Result<(), Done>>,
+    ) -> BoxFuture<'a, Result<(), Done>> {
+        if self.used.fetch_add(1, Ordering::Relaxed) < self.limit {
+            return next.run(call);
+        }
+        let text = format!("The budget of {} tool calls is used up: this call was not started.", self.limit);
+        let refused = Done::error(&call.name, "budget", text).with_outcome(Outcome::Denied);
+        std::future::ready(Err(refused)).boxed()
+    }
+}
+
+/// Tokens a fact says were used.
+fn tokens_of(fact: &Fact) -> u64 {
+    let usage = match fact {
+        Fact::AssistantMessage(answer) => answer.usage.as_ref(),
+        Fact::RequestFailed(failed) => failed.usage.as_ref(),
+        _ => None,
+    };
+    usage.map_or(0, Usage::total)
 }
 
 struct WallTime {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use terret::agent::{Settlement, Status};
 use terret::core::fact::{CallMode, Cause, EndReason, Fact, Lane, Outcome};
 use terret::inspect;
+use terret::policy::Budget;
 use terret::store::MemoryStore;
 
 use crate::support::{Notes, builder, endings, events, nap, types};
@@ -212,4 +213,30 @@ async fn a_session_on_disk_verifies() {
     let report = inspect::verify(&store.log_path(agent.id().as_str())).unwrap();
     assert!(report.holds(), "{:?}", report.mismatches);
     assert_eq!((report.attempts, report.proven), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_is_used_up_ends_the_turn_and_says_which() {
+    let script =
+        "call nap {\"note\": \"a\"}\ncall nap {\"note\": \"b\"}\nusage input=60 output=5\n---\nsay done";
+    let cases = [
+        (Budget { tokens: Some(65), ..Budget::default() }, "tokens", vec!["+a", "-a", "+b", "-b"]),
+        (Budget { tool_calls: Some(1), ..Budget::default() }, "tool-calls", vec!["+a", "-a"]),
+        (Budget { steps: Some(1), ..Budget::default() }, "steps", vec!["+a", "-a", "+b", "-b"]),
+    ];
+    for (budget, which, ran) in cases {
+        let notes = Notes::default();
+        let tool = nap(&notes, CallMode::Exclusive);
+        let agent = builder(script).tool(tool).plugin(&budget).create(None).await.unwrap();
+        let ending = agent.prompt("go").await.unwrap().ending;
+        let named =
+            matches!(&ending, EndReason::Aborted { cause: Cause::Budget { which: w, .. } } if w == which);
+        assert!(named, "{which}: {ending:?}");
+        assert_eq!(*notes.lock().unwrap(), ran, "{which}");
+    }
+    let plenty = Budget { tokens: Some(1_000_000), tool_calls: Some(2), steps: Some(2), ..Budget::default() };
+    let notes = Notes::default();
+    let tool = nap(&notes, CallMode::Exclusive);
+    let agent = builder(script).tool(tool).plugin(&plenty).create(None).await.unwrap();
+    assert_eq!(agent.prompt("go").await.unwrap().ending.word(), "completed");
 }

@@ -206,6 +206,8 @@ fn policies(builder: Builder, args: &args::Run, config: &Config) -> Builder {
     let steps = config.number("max_steps").map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     let budget = Budget {
         steps: args.max_steps.or(steps),
+        tokens: args.max_tokens_total,
+        tool_calls: None,
         wall_time: args.timeout.or(config.number("timeout_s")).map(Duration::from_secs),
     };
     let idle = config.number("idle_timeout_s").map(Duration::from_secs);
