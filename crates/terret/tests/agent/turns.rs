@@ -5,7 +5,7 @@ use std::time::Duration;
 use terret::agent::{Settlement, Status};
 use terret::core::fact::{CallMode, Cause, EndReason, Fact, Lane, Outcome};
 use terret::inspect;
-use terret::policy::Budget;
+use terret::policy::{Budget, Repeat};
 use terret::store::MemoryStore;
 
 use crate::support::{Notes, builder, endings, events, nap, types};
@@ -239,4 +239,21 @@ async fn a_budget_that_is_used_up_ends_the_turn_and_says_which() {
     let tool = nap(&notes, CallMode::Exclusive);
     let agent = builder(script).tool(tool).plugin(&plenty).create(None).await.unwrap();
     assert_eq!(agent.prompt("go").await.unwrap().ending.word(), "completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_repeats_itself_is_reminded_and_then_stopped() {
+    let (store, script) = (MemoryStore::default(), "call nonsense {\"a\": 1}");
+    let agent = builder(script).store(store.clone()).plugin(&Repeat::default()).create(None).await.unwrap();
+    let outcome = agent.prompt("go").await.unwrap();
+    assert!(
+        matches!(outcome.ending, EndReason::Aborted { cause: Cause::Hook { .. } }),
+        "{:?}",
+        outcome.ending
+    );
+    assert_eq!(outcome.steps, 12);
+    agent.shutdown().await.unwrap();
+    let events = events(store.bytes(agent.id().as_str()).unwrap());
+    let reminded = |e: &&terret::core::line::Event| matches!(&e.fact, Fact::UserMessage(user) if user.message.id.to_string().starts_with("repeat-"));
+    assert_eq!(events.iter().filter(reminded).count(), 9);
 }

@@ -9,7 +9,7 @@ use terret::config::Config;
 use terret::core::fact::Fact;
 use terret::core::id::{BadSessionId, SessionId};
 use terret::model::{Models, Proposal, ProviderSettings, Providers};
-use terret::policy::{Budget, Retry};
+use terret::policy::{Budget, Repeat, Retry};
 use terret::store::{Address, MemoryStore, Scan};
 use terret::tool::{Permissions, Tool, builtin};
 
@@ -211,7 +211,7 @@ fn policies(builder: Builder, args: &args::Run, config: &Config) -> Builder {
         wall_time: args.timeout.or(config.number("timeout_s")).map(Duration::from_secs),
     };
     let idle = config.number("idle_timeout_s").map(Duration::from_secs);
-    let builder = builder.plugin(&retry).plugin(&budget);
+    let builder = builder.plugin(&retry).plugin(&Repeat::default()).plugin(&budget);
     idle.into_iter().fold(builder, Builder::idle_timeout)
 }
 
