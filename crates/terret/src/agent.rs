@@ -5,7 +5,7 @@ mod subscribe;
 
 use terret_core::fact::{Cause, Lane, Removal};
 use terret_core::id::{MsgId, SessionId};
-use terret_core::input::{Input, Record, Recovery};
+use terret_core::input::{Input, Record, Recovery, Send};
 use terret_core::message::Message;
 use terret_core::project::TurnSummary;
 use tokio::sync::{oneshot, watch};
@@ -88,6 +88,20 @@ impl Agent {
         self.handle.input(Input::Cancel { cause }).await
     }
 
+    /// Puts a message in the place of a pending one, in the same lane. Refused once the old one was read.
+    pub async fn edit(&self, old: MsgId, message: Message) -> Result<Receipt, Error> {
+        let pending = self.look().await?.pending.into_iter().find(|p| p.id == old);
+        let pending = pending.ok_or(Error::Refused("the message it should replace is not pending"))?;
+        let (lane, wake) = (pending.lane, pending.wake);
+        self.handle.post_message(Send { message, lane, wake, replaces: Some(old) }).await
+    }
+
+    /// Takes everything pending off. Stops nothing: that is [`Agent::cancel`].
+    pub async fn clear(&self) -> Result<(), Error> {
+        let pending = self.look().await?.pending.into_iter().map(|p| p.id).collect();
+        self.remove(pending).await
+    }
+
     /// Takes pending messages off.
     pub async fn remove(&self, msgs: Vec<MsgId>) -> Result<(), Error> {
         self.handle.input(Input::Remove { msgs, why: Removal::Canceled }).await
@@ -156,7 +170,7 @@ impl Agent {
         Ok(line)
     }
 
-    async fn reader(&self, from: u64) -> Result<Box<dyn std::io::Read + Send>, Error> {
+    async fn reader(&self, from: u64) -> Result<Box<dyn std::io::Read + std::marker::Send>, Error> {
         let (reader, read) = oneshot::channel();
         self.handle.post(Mail::Reader { from, reader }).await?;
         read.await.map_err(|_| Error::Gone)?

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use terret_core::effect::Question;
-use terret_core::fact::{Fact, WriterOpened};
+use terret_core::fact::{Fact, InboxAdded, Removal, WriterOpened};
 use terret_core::id::{Digest, Seq};
 use terret_core::input::{Answer, Input};
 use terret_core::line::SessionHeader;
@@ -192,8 +192,12 @@ impl Driver {
             self.rested = matches!(event.fact, Fact::WriterIdle(_));
             // An observer that breaks down sees nothing more; what it watches goes on.
             self.observers.retain(|observe| catch_unwind(AssertUnwindSafe(|| observe(&event))).is_ok());
-            if let Fact::InboxRemoved(removed) = &event.fact {
-                self.receipts.removed(&removed.msgs, removed.why);
+            match &event.fact {
+                Fact::InboxRemoved(removed) => self.receipts.removed(&removed.msgs, removed.why),
+                Fact::InboxAdded(InboxAdded { replaces: Some(old), .. }) => {
+                    self.receipts.removed(std::slice::from_ref(old), Removal::Replaced);
+                }
+                _ => {}
             }
         }
         let bytes = self.ledger.journal.log().length();

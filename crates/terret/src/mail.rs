@@ -140,10 +140,13 @@ impl Handle {
 
     /// Sends a message; returns once it is durable.
     pub async fn send(&self, message: Message, lane: Lane, wake: bool) -> Result<Receipt, Error> {
+        self.post_message(Send { message, lane, wake, replaces: None }).await
+    }
+
+    pub(crate) async fn post_message(&self, send: Send) -> Result<Receipt, Error> {
         let (ack, acked) = oneshot::channel();
         let (settle, settled) = oneshot::channel();
-        let id = message.id.clone();
-        let send = Send { message, lane, wake, replaces: None };
+        let id = send.message.id.clone();
         self.post(Mail::Send { send, ack, settled: settle }).await?;
         acked.await.map_err(|_| Error::Gone)??;
         Ok(Receipt { id, settled })

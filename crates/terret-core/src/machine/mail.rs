@@ -11,7 +11,10 @@ impl Machine {
         let converging = self.state.turn().is_some_and(|t| t.cancelled().is_some());
         // A wake that comes while a cancel converges is meant for what follows it.
         let lane = if wake && converging { Lane::NextTurn } else { lane };
-        let replaces = replaces.filter(|old| self.state.inbox().contains(old));
+        // What was read meanwhile can no longer be edited: sending the new words beside the old would say both.
+        if replaces.as_ref().is_some_and(|old| !self.state.inbox().contains(old)) {
+            return Handled::Refused;
+        }
         self.put(Fact::InboxAdded(InboxAdded { message, lane, wake, replaces }), out);
         Handled::Yes
     }

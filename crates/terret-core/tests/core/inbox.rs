@@ -157,12 +157,12 @@ fn held_context_does_not_open_another_step() {
 }
 
 #[test]
-fn the_place_of_a_message_that_is_claimed_already_is_at_the_end() {
+fn a_message_that_is_claimed_already_cannot_be_replaced() {
     let mut session = queued(&["m1", "m2"]);
     let message = Message::user("m3", "new");
     let edit = Send { message, lane: Lane::NextTurn, wake: true, replaces: Some("m1".into()) };
-    session.feed(Input::Send(edit));
-    assert_eq!(session.pending(), ["m2", "m3"]);
+    assert_eq!(session.try_feed(Input::Send(edit)), (Handled::Refused, vec![]));
+    assert_eq!(session.pending(), ["m2"]);
 }
 
 #[test]

@@ -28,7 +28,11 @@ impl Driver {
                     // Sent again: acknowledged again, and nothing changes.
                     Some(_) => {}
                     None => {
-                        self.take(Input::Send(send))?;
+                        if self.take(Input::Send(send))? == Handled::Refused {
+                            let why = "the message it should replace is no longer pending";
+                            let _ = ack.send(Err(Error::Refused(why)));
+                            return Ok(());
+                        }
                     }
                 }
                 match self.ledger.folds.waiting.contains_key(&id) {

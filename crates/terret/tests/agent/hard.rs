@@ -173,3 +173,42 @@ async fn a_session_let_go_of_can_be_opened_at_once() {
         agent.shutdown().await.unwrap();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pending_message_can_be_edited_and_a_read_one_cannot() {
+    let (store, notes) = (MemoryStore::default(), Notes::default());
+    let tool = nap(&notes, CallMode::Parallel);
+    let agent = builder(TOOL).store(store.clone()).tool(tool).create(None).await.unwrap();
+    let first = agent.user("one");
+    agent.followup(first.clone()).await.unwrap();
+    let second = agent.user("two");
+    let old = agent.followup(second.clone()).await.unwrap();
+    let new = agent.edit(second.id.clone(), agent.user("better")).await.unwrap();
+    assert!(matches!(agent.edit(first.id, agent.user("late")).await, Err(Error::Refused(_))));
+    agent.followup(agent.user("three")).await.unwrap();
+    agent.when_idle().await.unwrap();
+    assert!(matches!(new.settled().await, Ok(Settlement::Ended(_))));
+    assert!(matches!(old.settled().await, Ok(Settlement::Removed(_))));
+    agent.shutdown().await.unwrap();
+    let log = events(store.bytes(agent.id().as_str()).unwrap());
+    let said = |event: &Event| match &event.fact {
+        Fact::UserMessage(user) if user.message.source == terret::core::message::Source::User => {
+            Some(user.message.text())
+        }
+        _ => None,
+    };
+    assert_eq!(log.iter().filter_map(said).collect::<Vec<_>>(), ["one", "better", "three"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn clearing_the_queue_stops_nothing() {
+    let notes = Notes::default();
+    let agent = builder(TOOL).tool(nap(&notes, CallMode::Parallel)).create(None).await.unwrap();
+    let first = agent.followup(agent.user("one")).await.unwrap();
+    let second = agent.followup(agent.user("two")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    agent.clear().await.unwrap();
+    assert!(matches!(second.settled().await, Ok(Settlement::Removed(_))));
+    let Settlement::Ended(outcome) = first.settled().await.unwrap() else { panic!("not ended") };
+    assert_eq!(outcome.ending.word(), "completed");
+}
