@@ -9,45 +9,37 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use terret::agent::Agent;
 use terret::core::fact::{Cause, Fact};
-use terret::model::Providers;
-use terret::model::script::ScriptAdapter;
+use terret::testing::scripted;
 use terret::tool::tool;
 
+/// What the tool takes; its schema is made from this.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Add {
     a: i64,
     b: i64,
 }
 
-const SCRIPT: &str = "
-call add {\"a\": 2, \"b\": 3}
----
-say 2 + 3 is 5.
----
-say Let me think
-wait 60000
-say about that.
-";
+const SCRIPT: &str =
+    "call add {\"a\": 2, \"b\": 3}\n---\nsay 2 + 3 is 5.\n---\nsay Let me think\nwait 60000\nsay .";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let endings = Arc::new(Mutex::new(BTreeMap::<&str, u32>::new()));
-    let (count, open) = (endings.clone(), Arc::new(Mutex::new(0)));
-    let brackets = open.clone();
-    let models = Providers::new(Box::new(|_| None))
-        .with_adapter("script", ScriptAdapter::new().with("hello", SCRIPT)?);
-    let agent = Agent::builder(Arc::new(models))
-        .model("script:hello")?
-        .tool(tool("add", "Adds two numbers.", |add: Add| async move {
-            Ok::<_, String>((add.a + add.b).to_string())
-        }))
+    let add =
+        tool(
+            "add",
+            "Adds two numbers.",
+            |add: Add| async move { Ok::<_, String>((add.a + add.b).to_string()) },
+        );
+    let endings = Arc::new(Mutex::new(BTreeMap::<&str, i32>::new()));
+    let seen = endings.clone();
+    let agent = scripted(SCRIPT)?
+        .tool(add)
         .observe(move |event| match &event.fact {
-            Fact::TurnStart(_) => *brackets.lock().unwrap() += 1,
+            Fact::TurnStart(_) => *seen.lock().unwrap().entry("open").or_default() += 1,
             Fact::TurnEnd(end) => {
-                *brackets.lock().unwrap() -= 1;
-                *count.lock().unwrap().entry(end.reason.word()).or_default() += 1;
+                *seen.lock().unwrap().entry("open").or_default() -= 1;
+                *seen.lock().unwrap().entry(end.reason.word()).or_default() += 1;
             }
             _ => {}
         })
@@ -63,6 +55,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     agent.shutdown().await?;
     println!("endings: {:?}", endings.lock().unwrap());
-    assert_eq!(*open.lock().unwrap(), 0, "every turn that opened is closed");
+    assert_eq!(endings.lock().unwrap()["open"], 0, "every turn that opened is closed");
     Ok(())
 }

@@ -17,6 +17,7 @@ pub mod model;
 pub mod policy;
 mod request;
 pub mod store;
+pub mod testing;
 pub mod tool;
 mod world;
 

@@ -102,5 +102,6 @@ const TERRET: &[Module] = &[
         name: "agent",
         uses: "core limits error clock call request mail store model tool hook config policy world driver",
     },
+    Module { name: "testing", uses: "core model agent" },
     Module { name: "inspect", uses: "core limits error clock store model" },
 ];

@@ -64,6 +64,11 @@ impl Builder {
         Ok(self)
     }
 
+    pub(crate) fn routed(mut self, provider: &str, model: &str) -> Self {
+        self.base.route = Some((provider.to_owned(), model.to_owned()));
+        self
+    }
+
     /// The model to ask where the log names none.
     pub fn default_model(mut self, route: &str) -> Result<Self, Error> {
         self.base.default_route = Some(parse_route(route)?);
