@@ -2,7 +2,9 @@
 //! list of them.
 //!
 //! A waterfall listener gets the question and `next`; `next` is consumed by value, so it cannot be called
-//! twice. Plugins stand at a seam in the order they were installed, the first outermost.
+//! twice. Plugins stand at a seam in their declared [`Order`], the first outermost.
+
+mod order;
 
 use std::sync::Arc;
 
@@ -15,10 +17,18 @@ use crate::call::{Call, Done};
 use crate::mail::Handle;
 use crate::request::{ChunkStream, Outgoing, Proposal};
 
+pub(crate) use order::sorted;
+pub use order::{Order, Phase};
+
 /// Something that changes what an agent does, through the seams only.
 pub trait Plugin: Send + Sync {
-    /// Its name, as records give it.
+    /// Its name, as records give it; one of a kind in an agent.
     fn name(&self) -> &str;
+
+    /// Where it wants to stand among others.
+    fn order(&self) -> Order {
+        Order::default()
+    }
 
     /// Puts its listeners in place.
     fn install(&self, seams: &mut Seams);

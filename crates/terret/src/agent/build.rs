@@ -15,7 +15,7 @@ use super::{Agent, Handle, Progress, Status};
 use crate::clock::{Clock, SystemClock};
 use crate::driver::{Base, Driver, Folds};
 use crate::error::Error;
-use crate::hook::{Plugin, Seams};
+use crate::hook::{Plugin, Seams, sorted};
 use crate::limits::{IDLE_TIMEOUT_MS, MAX_MAIL};
 use crate::model::Models;
 use crate::store::{BY, MemoryStore, Opened, Store};
@@ -33,6 +33,7 @@ pub struct Builder {
     hidden_env: Vec<String>,
     tools: Vec<Arc<dyn Tool>>,
     seams: Seams,
+    plugins: Vec<Arc<dyn Plugin>>,
     clock: Arc<dyn Clock>,
     idle_timeout: Duration,
 }
@@ -51,6 +52,7 @@ impl Agent {
             hidden_env: Vec::new(),
             tools: Vec::new(),
             seams: Seams::default(),
+            plugins: Vec::new(),
             clock: Arc::new(SystemClock),
             idle_timeout: Duration::from_millis(IDLE_TIMEOUT_MS),
         }
@@ -123,10 +125,15 @@ impl Builder {
         self
     }
 
-    /// Installs a plugin inside those already there.
-    pub fn plugin(mut self, plugin: &dyn Plugin) -> Self {
-        plugin.install(&mut self.seams);
+    /// Adds a plugin; where it stands, it says itself. Installed when the agent is made.
+    pub fn plugin(mut self, plugin: impl Plugin + 'static) -> Self {
+        self.plugins.push(Arc::new(plugin));
         self
+    }
+
+    /// Names of the plugins in their order, the outermost first. Fails if their wishes contradict each other.
+    pub fn plugin_order(&self) -> Result<Vec<String>, Error> {
+        Ok(sorted(self.plugins.clone())?.iter().map(|plugin| plugin.name().to_owned()).collect())
     }
 
     /// Puts listeners in place directly, without a plugin around them.
@@ -155,6 +162,7 @@ impl Builder {
 
     /// A new session, under this id or a fresh one. Needs a tokio runtime, on which the agent then runs.
     pub async fn create(self, id: Option<SessionId>) -> Result<Agent, Error> {
+        let builder = self.assembled()?;
         let id = match id {
             Some(id) => id,
             None => fresh_id().parse().map_err(|e| Error::Usage(format!("{e}")))?,
@@ -163,33 +171,41 @@ impl Builder {
             kind: SessionTag::Session,
             format: FORMAT,
             id,
-            created: self.clock.epoch_ms(),
-            cwd: self.cwd.to_string_lossy().into_owned(),
+            created: builder.clock.epoch_ms(),
+            cwd: builder.cwd.to_string_lossy().into_owned(),
             by: BY.to_owned(),
             parent: None,
             origin: None,
         };
-        let opened = self.store.create(header)?;
-        self.start(opened, Folds::default())
+        let opened = builder.store.create(header)?;
+        builder.start(opened, Folds::default())
     }
 
     /// Opens a session to go on with it. A turn left open by a dead writer waits for [`Agent::recover`].
     pub async fn resume(self, id: &str) -> Result<Agent, Error> {
+        let builder = self.assembled()?;
         let mut folds = Folds::default();
-        let opened = self.store.open(id, &mut |event| {
+        let opened = builder.store.open(id, &mut |event| {
             folds.state.apply(&event.fact);
             folds.fold(event);
         })?;
-        self.start(opened, folds)
+        builder.start(opened, folds)
+    }
+
+    /// Everything that can be wrong with the parts, found before there is a session.
+    fn assembled(mut self) -> Result<Self, Error> {
+        let names: Vec<String> = self.tools.iter().map(|tool| tool.spec().name).collect();
+        if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
+            return Err(Error::Usage(format!("two tools are named `{}`", twice.1)));
+        }
+        for plugin in sorted(std::mem::take(&mut self.plugins))? {
+            plugin.install(&mut self.seams);
+        }
+        Ok(self)
     }
 
     fn start(self, opened: Opened, folds: Folds) -> Result<Agent, Error> {
         let specs: Vec<ToolSpec> = self.tools.iter().map(|tool| tool.spec()).collect();
-        if let Some(twice) =
-            specs.iter().enumerate().find(|(i, s)| specs[..*i].iter().any(|t| t.name == s.name))
-        {
-            return Err(Error::Usage(format!("two tools are named `{}`", twice.1.name)));
-        }
         let world = World {
             session: opened.header.id.to_string(),
             cwd: Arc::new(self.cwd),

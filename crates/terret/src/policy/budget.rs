@@ -10,7 +10,7 @@ use terret_core::chunk::{Failure, Usage};
 use terret_core::fact::{Cause, Fact, Outcome};
 
 use crate::call::{Call, Done};
-use crate::hook::{Listener, Next, Plugin, PreStep, Seams, Verdict};
+use crate::hook::{Listener, Next, Order, Phase, Plugin, PreStep, Seams, Verdict};
 
 /// Limits of one run. Absent: none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +28,11 @@ pub struct Budget {
 impl Plugin for Budget {
     fn name(&self) -> &str {
         "budget"
+    }
+
+    // A limit must be able to stop what others would do.
+    fn order(&self) -> Order {
+        Order { phase: Phase::Early, ..Order::default() }
     }
 
     fn install(&self, seams: &mut Seams) {

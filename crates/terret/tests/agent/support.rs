@@ -47,7 +47,7 @@ pub(crate) fn builder(script: &str) -> Builder {
     let player = ScriptAdapter::new().with("test", script).unwrap();
     let models = Providers::new(Box::new(|_| None)).with_adapter("script", player);
     let retry = Retry { max: 3, base_ms: 1, ..Retry::default() };
-    Agent::builder(Arc::new(models)).model("script:test").unwrap().plugin(&retry)
+    Agent::builder(Arc::new(models)).model("script:test").unwrap().plugin(retry)
 }
 
 /// Every event of a log; the log is whole and its brackets are right.

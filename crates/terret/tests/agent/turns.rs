@@ -227,7 +227,7 @@ async fn a_budget_that_is_used_up_ends_the_turn_and_says_which() {
     for (budget, which, ran) in cases {
         let notes = Notes::default();
         let tool = nap(&notes, CallMode::Exclusive);
-        let agent = builder(script).tool(tool).plugin(&budget).create(None).await.unwrap();
+        let agent = builder(script).tool(tool).plugin(budget).create(None).await.unwrap();
         let ending = agent.prompt("go").await.unwrap().ending;
         let named =
             matches!(&ending, EndReason::Aborted { cause: Cause::Budget { which: w, .. } } if w == which);
@@ -237,14 +237,14 @@ async fn a_budget_that_is_used_up_ends_the_turn_and_says_which() {
     let plenty = Budget { tokens: Some(1_000_000), tool_calls: Some(2), steps: Some(2), ..Budget::default() };
     let notes = Notes::default();
     let tool = nap(&notes, CallMode::Exclusive);
-    let agent = builder(script).tool(tool).plugin(&plenty).create(None).await.unwrap();
+    let agent = builder(script).tool(tool).plugin(plenty).create(None).await.unwrap();
     assert_eq!(agent.prompt("go").await.unwrap().ending.word(), "completed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_repeats_itself_is_reminded_and_then_stopped() {
     let (store, script) = (MemoryStore::default(), "call nonsense {\"a\": 1}");
-    let agent = builder(script).store(store.clone()).plugin(&Repeat::default()).create(None).await.unwrap();
+    let agent = builder(script).store(store.clone()).plugin(Repeat::default()).create(None).await.unwrap();
     let outcome = agent.prompt("go").await.unwrap();
     assert!(
         matches!(outcome.ending, EndReason::Aborted { cause: Cause::Hook { .. } }),

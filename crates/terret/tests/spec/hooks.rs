@@ -25,10 +25,8 @@ pub(crate) fn install(builder: Builder, line: &str, living: &Living) -> Result<B
     let (first, more) = words(rest);
     let more = more.to_owned();
     Ok(match name {
-        "retries" => {
-            builder.plugin(&Retry { max: number(first)?, base_ms: 4, cap_ms: 4, ..Retry::default() })
-        }
-        "max-steps" => builder.plugin(&Budget { steps: Some(number(first)?), ..Budget::default() }),
+        "retries" => builder.plugin(Retry { max: number(first)?, base_ms: 4, cap_ms: 4, ..Retry::default() }),
+        "max-steps" => builder.plugin(Budget { steps: Some(number(first)?), ..Budget::default() }),
         "reject" => {
             let (at, keep) = (step(first)?, words(&more).0 == "keep");
             let reason = more.strip_prefix("keep").unwrap_or(&more).trim();

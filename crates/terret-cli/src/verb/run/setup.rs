@@ -211,7 +211,7 @@ fn policies(builder: Builder, args: &args::Run, config: &Config) -> Builder {
         wall_time: args.timeout.or(config.number("timeout_s")).map(Duration::from_secs),
     };
     let idle = config.number("idle_timeout_s").map(Duration::from_secs);
-    let builder = builder.plugin(&retry).plugin(&Repeat::default()).plugin(&budget);
+    let builder = builder.plugin(retry).plugin(Repeat::default()).plugin(budget);
     idle.into_iter().fold(builder, Builder::idle_timeout)
 }
 
