@@ -65,8 +65,12 @@ fn spawn_with(shell: &Path, call: &Call, command: &str, mark: &str) -> io::Resul
 
 /// Whether a variable of this name is kept from commands.
 pub(super) fn is_secret(name: &OsStr) -> bool {
-    let upper = name.to_string_lossy().to_uppercase();
-    SECRET_ENDINGS.iter().any(|ending| upper.ends_with(ending))
+    let name = name.as_encoded_bytes();
+    let ends = |ending: &str| {
+        name.len() >= ending.len()
+            && name[name.len() - ending.len()..].eq_ignore_ascii_case(ending.as_bytes())
+    };
+    SECRET_ENDINGS.iter().any(|ending| ends(ending))
 }
 
 /// The process group of a command. Dropped while armed it kills everything the command started.
