@@ -21,7 +21,7 @@ use futures_util::{FutureExt, StreamExt};
 use terret_core::effect::Question;
 use terret_core::fact::{Fact, InboxAdded, Removal, WriterOpened};
 use terret_core::id::{Digest, Seq};
-use terret_core::input::{Answer, Input};
+use terret_core::input::{Answer, Input, Record};
 use terret_core::line::SessionHeader;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -299,6 +299,15 @@ impl Driver {
             }
             Reply::Accepted(accepted) => self.accepted(*accepted),
             Reply::StreamEnd(end) => self.stream_end(end),
+            Reply::Noted(notes, reply) => {
+                if self.asks(&question) {
+                    for note in notes {
+                        // While a turn closes nothing is recorded any more.
+                        self.take(Input::Record(Record::Seam(note)))?;
+                    }
+                }
+                return self.reply(question, *reply);
+            }
         };
         self.take(Input::Answer(question, answer))?;
         Ok(())

@@ -5,11 +5,13 @@
 //! twice. Plugins stand at a seam in their declared [`Order`], the first outermost.
 
 mod order;
+mod waterfall;
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use terret_core::chunk::Failure;
+use terret_core::id::Digest;
 use terret_core::line::Event;
 use terret_core::message::Message;
 
@@ -19,6 +21,7 @@ use crate::request::{ChunkStream, Outgoing, Proposal};
 
 pub(crate) use order::sorted;
 pub use order::{Order, Phase};
+pub use waterfall::{Listener, Next, Print, Trace, Waterfall};
 
 /// Something that changes what an agent does, through the seams only.
 pub trait Plugin: Send + Sync {
@@ -168,54 +171,71 @@ pub trait Vote: Send + Sync {
     fn vote<'a>(&'a self, agent: &'a Handle, turn: u32) -> BoxFuture<'a, Result<(), Failure>>;
 }
 
-/// A listener of a waterfall.
-pub trait Listener<Q, A>: Send + Sync {
-    /// Answers, by itself or through `next`.
-    fn call<'a>(&'a self, question: Q, next: Next<'a, Q, A>) -> BoxFuture<'a, A>;
-}
+impl Seams {
+    /// Puts a plugin's listeners in place, under its name.
+    pub(crate) fn install(&mut self, plugin: &dyn Plugin) {
+        plugin.install(self);
+        let name = plugin.name();
+        self.pre_step.name_new(name);
+        self.prompt.name_new(name);
+        self.request.name_new(name);
+        self.request_error.name_new(name);
+        self.stream.name_new(name);
+        self.pre_execute.name_new(name);
+        self.execute.name_new(name);
+        self.post_execute.name_new(name);
+    }
 
-/// The listeners of one seam, outermost first.
-pub struct Waterfall<Q, A>(Vec<Arc<dyn Listener<Q, A>>>);
-
-impl<Q, A> Default for Waterfall<Q, A> {
-    fn default() -> Self {
-        Waterfall(Vec::new())
+    /// Every waterfall with the plugins that listen there, outermost first.
+    pub fn chains(&self) -> [(&'static str, Vec<String>); 8] {
+        [
+            (PRE_STEP, self.pre_step.plugins()),
+            (PROMPT, self.prompt.plugins()),
+            (REQUEST, self.request.plugins()),
+            (REQUEST_ERROR, self.request_error.plugins()),
+            (STREAM, self.stream.plugins()),
+            (PRE_EXECUTE, self.pre_execute.plugins()),
+            (EXECUTE, self.execute.plugins()),
+            (POST_EXECUTE, self.post_execute.plugins()),
+        ]
     }
 }
 
-impl<Q: Send + 'static, A: Send + 'static> Waterfall<Q, A> {
-    /// Adds a listener inside those already there.
-    pub fn add(&mut self, listener: Arc<dyn Listener<Q, A>>) {
-        self.0.push(listener);
-    }
+pub(crate) const PRE_STEP: &str = "agent/pre-step";
+pub(crate) const PROMPT: &str = "system-prompt/assemble";
+pub(crate) const REQUEST: &str = "agent/request";
+const REQUEST_ERROR: &str = "agent/request-error";
+const STREAM: &str = "llm/stream";
+pub(crate) const PRE_EXECUTE: &str = "tools/pre-execute";
+pub(crate) const EXECUTE: &str = "tools/execute";
+pub(crate) const POST_EXECUTE: &str = "tools/post-execute";
 
-    /// Whether nobody listens.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Asks, with `last` as what happens when nobody steps in.
-    pub fn ask<'a>(
-        &'a self,
-        question: Q,
-        last: impl FnOnce(Q) -> BoxFuture<'a, A> + Send + 'a,
-    ) -> BoxFuture<'a, A> {
-        Next { rest: &self.0, last: Box::new(last) }.run(question)
-    }
-}
-
-/// What comes after a listener. Consumed by use.
-pub struct Next<'a, Q, A> {
-    rest: &'a [Arc<dyn Listener<Q, A>>],
-    last: Box<dyn FnOnce(Q) -> BoxFuture<'a, A> + Send + 'a>,
-}
-
-impl<'a, Q, A> Next<'a, Q, A> {
-    /// Asks the next listener, or takes the default.
-    pub fn run(self, question: Q) -> BoxFuture<'a, A> {
-        match self.rest.split_first() {
-            Some((listener, rest)) => listener.call(question, Next { rest, last: self.last }),
-            None => (self.last)(question),
+macro_rules! prints {
+    ($( $ty:ty: $value:ident => $content:expr; )*) => { $(
+        impl Print for $ty {
+            fn print(&self) -> Digest {
+                let $value = self;
+                Digest::of(format!("{:?}", $content).as_bytes())
+            }
         }
-    }
+    )* };
+}
+
+prints! {
+    PreStep: q => &q.messages;
+    Vec<Section>: q => q;
+    RequestPoint: q => &q.proposal;
+    FailedAttempt: q => &q.failure;
+    // Nobody reads the body here; its length and route tell one request from another.
+    Outgoing: q => (&q.header.provider, &q.header.model, q.body.len());
+    Call: q => (&q.name, &q.arguments, &q.cwd, q.permissions);
+    Executed: q => (&q.done, &q.contexts);
+    Done: a => a;
+    Result<Verdict, Failure>: a => a;
+    Result<Vec<Section>, Failure>: a => a;
+    Result<Proposal, Failure>: a => a;
+    Result<Recovery, Failure>: a => a;
+    Result<(), Done>: a => a;
+    // A stream cannot be looked at without being used up.
+    Result<ChunkStream, Failure>: a => a.as_ref().err();
 }

@@ -14,7 +14,9 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use terret_core::chunk::{Failure, code};
-use terret_core::fact::{CallMode, EffectClass, Header, Outcome, RequestAttempt, ToolCall, ToolSpec};
+use terret_core::fact::{
+    CallMode, EffectClass, Header, Outcome, RequestAttempt, SeamChanged, ToolCall, ToolSpec,
+};
 use terret_core::id::CallId;
 use terret_core::input::Answer;
 use terret_core::message::{Block, Message};
@@ -23,7 +25,7 @@ use tokio::sync::watch;
 
 use crate::call::{Call, Done, Permissions};
 use crate::clock::Clock;
-use crate::hook::{Executed, FailedAttempt, PreStep, Recovery, RequestPoint, Seams, Verdict};
+use crate::hook::{self, Executed, FailedAttempt, PreStep, Recovery, RequestPoint, Seams, Trace, Verdict};
 use crate::limits::{MAX_RESULT_BYTES, TOOL_GRACE_MS};
 use crate::mail::Handle;
 use crate::model::{Adapter, Models, Prepared};
@@ -70,6 +72,17 @@ pub(crate) enum Reply {
     Accepted(Box<Accepted>),
     /// The stream is over.
     StreamEnd(Result<(), Failure>),
+    /// What plugins changed on the way, and then the reply itself.
+    Noted(Vec<SeamChanged>, Box<Reply>),
+}
+
+impl Reply {
+    fn noted(self, notes: Vec<SeamChanged>) -> Reply {
+        match notes.is_empty() {
+            true => self,
+            false => Reply::Noted(notes, Box::new(self)),
+        }
+    }
 }
 
 /// What of the context the log already holds.
@@ -84,10 +97,12 @@ impl World {
         known: Known,
     ) -> BoxFuture<'static, Reply> {
         async move {
-            let assembly = match self.assemble().await {
+            let mut notes = Vec::new();
+            let assembly = match self.assemble(&mut notes).await {
                 Ok(assembly) => assembly,
-                Err(failure) => return Reply::Answer(Answer::Broken(failure)),
+                Err(failure) => return Reply::Answer(Answer::Broken(failure)).noted(notes),
             };
+            let trace = Trace::default();
             let due = |c: &Context| known.get(c.plugin) != Some(&c.text);
             // Rules and surroundings are looked at where input may change them: when a turn begins.
             let contexts = if step == 1 || !batch.is_empty() {
@@ -99,20 +114,27 @@ impl World {
                 contexts.into_iter().filter(due).map(|c| c.into_message(turn, step)).chain(batch).collect();
             let question = PreStep { agent, turn, step, messages };
             let last = |q: PreStep| std::future::ready(Ok(Verdict::Enter(q.messages))).boxed();
-            let answer = match self.seams.pre_step.ask(question, last).await {
-                Ok(Verdict::Enter(messages)) => Answer::Enter(messages),
+            let answer = match self.seams.pre_step.ask(question, &trace, last).await {
+                Ok(Verdict::Enter(messages)) => {
+                    notes.extend(trace.facts(hook::PRE_STEP));
+                    Answer::Enter(messages)
+                }
+                // Who rejected is in what the machine decides.
                 Ok(Verdict::Reject { by, reason, keep }) => Answer::Reject { by, reason, keep },
                 Err(failure) => Answer::Broken(failure),
             };
-            Reply::Entered(answer, assembly)
+            Reply::Entered(answer, assembly).noted(notes)
         }
         .boxed()
     }
 
-    async fn assemble(&self) -> Result<Assembly, Failure> {
+    async fn assemble(&self, notes: &mut Vec<SeamChanged>) -> Result<Assembly, Failure> {
+        let trace = Trace::default();
         let sections = prompt::sections(self.identity.as_deref(), !self.specs.is_empty());
         let last = |sections| std::future::ready(Ok(sections)).boxed();
-        let sections = self.seams.prompt.ask(sections, last).await?;
+        let sections = self.seams.prompt.ask(sections, &trace, last).await;
+        notes.extend(trace.facts(hook::PROMPT));
+        let sections = sections?;
         let system = Some(prompt::render(&sections)).filter(|text| !text.is_empty());
         Ok(Assembly { system, tools: self.specs.clone() })
     }
@@ -129,10 +151,13 @@ impl World {
             if delay_ms > 0 {
                 tokio::time::sleep(Duration::from_millis(delay_ms)).await;
             }
-            match self.accept(agent, (turn, step, attempt), proposal, assembly).await {
+            let mut notes = Vec::new();
+            let accepted = self.accept(agent, (turn, step, attempt), proposal, assembly, &mut notes).await;
+            let reply = match accepted {
                 Ok(accepted) => Reply::Accepted(Box::new(accepted)),
                 Err(failure) => Reply::Answer(Answer::Broken(failure)),
-            }
+            };
+            reply.noted(notes)
         }
         .boxed()
     }
@@ -143,15 +168,19 @@ impl World {
         (turn, step, attempt): (u32, u32, u32),
         proposal: Proposal,
         assembly: Option<Assembly>,
+        notes: &mut Vec<SeamChanged>,
     ) -> Result<Accepted, Failure> {
         let Assembly { system, tools } = match assembly {
             Some(assembly) => assembly,
             // Lost with the process that assembled it.
-            None => self.assemble().await?,
+            None => self.assemble(notes).await?,
         };
         let point = RequestPoint { agent, turn, step, attempt, proposal };
         let last = |p: RequestPoint| std::future::ready(Ok(p.proposal)).boxed();
-        let proposal = self.seams.request.ask(point, last).await?;
+        let trace = Trace::default();
+        let proposal = self.seams.request.ask(point, &trace, last).await;
+        notes.extend(trace.facts(hook::REQUEST));
+        let proposal = proposal?;
         let (adapter, prepared) = match self.models.adapter(&proposal.provider) {
             Ok(adapter) => {
                 let prepared = adapter.prepare(&proposal)?;
@@ -187,7 +216,7 @@ impl World {
                 };
                 std::future::ready(stream).boxed()
             };
-            match self.seams.stream.ask(outgoing, last).await {
+            match self.seams.stream.ask(outgoing, &Trace::default(), last).await {
                 Ok(stream) => replies(stream),
                 Err(failure) => one(Reply::Answer(Answer::Broken(failure))),
             }
@@ -198,7 +227,7 @@ impl World {
     pub(crate) fn recover(self: Arc<Self>, question: FailedAttempt) -> BoxFuture<'static, Reply> {
         async move {
             let last = |_| std::future::ready(Ok(Recovery::GiveUp)).boxed();
-            Reply::Answer(match self.seams.request_error.ask(question, last).await {
+            Reply::Answer(match self.seams.request_error.ask(question, &Trace::default(), last).await {
                 Ok(Recovery::Retry { by, delay_ms }) => Answer::Retry { by, delay_ms },
                 Ok(Recovery::GiveUp) => Answer::GiveUp,
                 Err(failure) => Answer::Broken(failure),
@@ -253,15 +282,17 @@ impl World {
         async move {
             let call = self.call(id, &name, &arguments, stop);
             let key = call.key.clone();
-            Reply::Answer(match self.judge(call).await {
+            let mut notes = Vec::new();
+            let answer = match self.judge(call, &mut notes).await {
                 Ok(effect) => Answer::Admitted { name, arguments, effect, key },
                 Err(done) => Answer::Refused(done),
-            })
+            };
+            Reply::Answer(answer).noted(notes)
         }
         .boxed()
     }
 
-    async fn judge(&self, call: Call) -> Result<EffectClass, Done> {
+    async fn judge(&self, call: Call, notes: &mut Vec<SeamChanged>) -> Result<EffectClass, Done> {
         let Some(tool) = self.tool(&call.name).cloned() else {
             let offered: Vec<&str> = self.specs.iter().map(|s| s.name.as_str()).collect();
             let text = format!("There is no tool `{}`. The tools are: {}.", call.name, offered.join(", "));
@@ -269,7 +300,10 @@ impl World {
         };
         tool.admit(&call)?;
         let last = |_| std::future::ready(Ok(())).boxed();
-        self.seams.pre_execute.ask(call.clone(), last).await?;
+        let trace = Trace::default();
+        let allowed = self.seams.pre_execute.ask(call.clone(), &trace, last).await;
+        notes.extend(trace.facts(hook::PRE_EXECUTE));
+        allowed?;
         for guard in &self.seams.guards {
             if let Some(reason) = guard(&call) {
                 return Err(Done::error(&call.name, "guard", reason).with_outcome(Outcome::Denied));
@@ -292,7 +326,8 @@ impl World {
                 asked.stopped().await;
                 tokio::time::sleep(Duration::from_millis(TOOL_GRACE_MS)).await;
             };
-            let work = self.execute(call);
+            let mut notes = Vec::new();
+            let work = self.execute(call, &mut notes);
             let (settled, contexts) = tokio::select! {
                 biased;
                 executed = work => (executed.done, executed.contexts),
@@ -301,22 +336,25 @@ impl World {
                     (Done::notice(Outcome::Unknown, text), Vec::new())
                 }
             };
-            Reply::Answer(Answer::Settled { settled, contexts })
+            Reply::Answer(Answer::Settled { settled, contexts }).noted(notes)
         }
         .boxed()
     }
 
-    async fn execute(&self, call: Call) -> Executed {
+    async fn execute(&self, call: Call, notes: &mut Vec<SeamChanged>) -> Executed {
+        let trace = Trace::default();
         let missing = Done::error(&call.name, "unknown-tool", "the tool is no longer there");
         let tool = self.tool(&call.name).cloned();
         let last = move |call: Call| match tool {
             Some(tool) => contained(tool, call),
             None => std::future::ready(missing).boxed(),
         };
-        let done = self.seams.execute.ask(call.clone(), last).await;
+        let done = self.seams.execute.ask(call.clone(), &trace, last).await;
+        notes.extend(trace.facts(hook::EXECUTE));
         let executed = Executed { call, done, contexts: Vec::new() };
         let last = |executed| std::future::ready(executed).boxed();
-        let mut executed = self.seams.post_execute.ask(executed, last).await;
+        let mut executed = self.seams.post_execute.ask(executed, &trace, last).await;
+        notes.extend(trace.facts(hook::POST_EXECUTE));
         limit(&mut executed.done);
         executed
     }

@@ -199,7 +199,7 @@ impl Builder {
             return Err(Error::Usage(format!("two tools are named `{}`", twice.1)));
         }
         for plugin in sorted(std::mem::take(&mut self.plugins))? {
-            plugin.install(&mut self.seams);
+            self.seams.install(&*plugin);
         }
         Ok(self)
     }

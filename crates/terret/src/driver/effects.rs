@@ -40,6 +40,11 @@ impl Driver {
         owed
     }
 
+    /// Whether this question is still asked.
+    pub(super) fn asks(&self, question: &Question) -> bool {
+        self.owed().iter().any(|effect| effect.question() == *question)
+    }
+
     /// Whether something that leaves the process waits to be started.
     pub(super) fn owes_outgoing(&self) -> bool {
         self.owed().iter().any(|e| e.leaves_process() && !self.running.contains(&e.question()))

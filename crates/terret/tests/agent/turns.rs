@@ -256,4 +256,6 @@ async fn a_model_that_repeats_itself_is_reminded_and_then_stopped() {
     let events = events(store.bytes(agent.id().as_str()).unwrap());
     let reminded = |e: &&terret::core::line::Event| matches!(&e.fact, Fact::UserMessage(user) if user.message.id.to_string().starts_with("repeat-"));
     assert_eq!(events.iter().filter(reminded).count(), 9);
+    let recorded = |e: &&terret::core::line::Event| matches!(&e.fact, Fact::SeamChanged(s) if (&*s.seam, &*s.plugin) == ("agent/pre-step", "repeat"));
+    assert_eq!(events.iter().filter(recorded).count(), 9, "who put the reminders in is a query");
 }

@@ -10,7 +10,7 @@ use terret::agent::{Builder, Handle};
 use terret::core::chunk::{Failure, code};
 use terret::core::fact::{Cause, Lane};
 use terret::core::message::{Form, Message, Source};
-use terret::hook::{Executed, Listener, Next, PreStep, Seams, Verdict, Vote};
+use terret::hook::{Executed, Listener, Next, PreStep, Print, Seams, Verdict, Vote};
 use terret::policy::{Budget, Retry};
 use terret::tool::Done;
 
@@ -141,8 +141,8 @@ struct Before<F>(F);
 
 impl<Q, A, F> Listener<Q, A> for Before<F>
 where
-    Q: Send + 'static,
-    A: Send + 'static,
+    Q: Print + Send + 'static,
+    A: Print + Send + 'static,
     F: Fn(&Q) -> Option<A> + Send + Sync,
 {
     fn call<'a>(&'a self, question: Q, next: Next<'a, Q, A>) -> BoxFuture<'a, A> {
@@ -165,8 +165,8 @@ struct Change<F>(F);
 
 impl<Q, A, F> Listener<Q, A> for Change<F>
 where
-    Q: Send + 'static,
-    A: Send + 'static,
+    Q: Print + Send + 'static,
+    A: Print + Send + 'static,
     F: Fn(&mut Q) + Send + Sync,
 {
     fn call<'a>(&'a self, mut question: Q, next: Next<'a, Q, A>) -> BoxFuture<'a, A> {
@@ -178,7 +178,7 @@ where
 /// Takes its time before it asks on.
 struct Slow(Duration);
 
-impl<Q: Send + 'static, A: Send + 'static> Listener<Q, A> for Slow {
+impl<Q: Print + Send + 'static, A: Print + Send + 'static> Listener<Q, A> for Slow {
     fn call<'a>(&'a self, question: Q, next: Next<'a, Q, A>) -> BoxFuture<'a, A> {
         async move {
             tokio::time::sleep(self.0).await;
