@@ -3,6 +3,7 @@
 //! It knows nothing of the log and decides nothing about the loop.
 
 mod prompt;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,19 +15,14 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use terret_core::chunk::{Failure, code};
-use terret_core::fact::{
-    CallMode, EffectClass, Header, Outcome, RequestAttempt, SeamChanged, ToolCall, ToolSpec,
-};
-use terret_core::id::CallId;
+use terret_core::fact::{Header, RequestAttempt, SeamChanged, ToolSpec};
 use terret_core::input::Answer;
-use terret_core::message::{Block, Message};
+use terret_core::message::Message;
 use terret_core::raw::Raw;
-use tokio::sync::watch;
 
-use crate::call::{Call, Done, Permissions};
+use crate::call::Permissions;
 use crate::clock::Clock;
-use crate::hook::{self, Executed, FailedAttempt, PreStep, Recovery, RequestPoint, Seams, Trace, Verdict};
-use crate::limits::{MAX_RESULT_BYTES, TOOL_GRACE_MS};
+use crate::hook::{self, FailedAttempt, PreStep, Recovery, RequestPoint, Seams, Trace, Verdict};
 use crate::mail::Handle;
 use crate::model::{Adapter, Models, Prepared};
 use crate::request::{ChunkStream, Outgoing, Proposal};
@@ -249,155 +245,6 @@ impl World {
         }
         .boxed()
     }
-
-    /// Whether this call may run beside others.
-    pub(crate) fn mode(&self, name: &str, arguments: &str) -> CallMode {
-        self.tool(name).map_or(CallMode::Exclusive, |tool| tool.mode(arguments))
-    }
-
-    fn tool(&self, name: &str) -> Option<&Arc<dyn Tool>> {
-        self.tools.iter().zip(&self.specs).find(|(_, spec)| spec.name == name).map(|(tool, _)| tool)
-    }
-
-    fn call(&self, id: CallId, name: &str, arguments: &str, stop: watch::Receiver<bool>) -> Call {
-        Call {
-            id,
-            name: name.to_owned(),
-            arguments: arguments.to_owned(),
-            key: format!("{}/{id}", self.session),
-            cwd: self.cwd.clone(),
-            permissions: self.permissions,
-            hidden_env: self.hidden_env.clone(),
-            stop,
-        }
-    }
-
-    pub(crate) fn admit(
-        self: Arc<Self>,
-        id: CallId,
-        name: String,
-        arguments: String,
-        stop: watch::Receiver<bool>,
-    ) -> BoxFuture<'static, Reply> {
-        async move {
-            let call = self.call(id, &name, &arguments, stop);
-            let key = call.key.clone();
-            let mut notes = Vec::new();
-            let answer = match self.judge(call, &mut notes).await {
-                Ok(effect) => Answer::Admitted { name, arguments, effect, key },
-                Err(done) => Answer::Refused(done),
-            };
-            Reply::Answer(answer).noted(notes)
-        }
-        .boxed()
-    }
-
-    async fn judge(&self, call: Call, notes: &mut Vec<SeamChanged>) -> Result<EffectClass, Done> {
-        let Some(tool) = self.tool(&call.name).cloned() else {
-            let offered: Vec<&str> = self.specs.iter().map(|s| s.name.as_str()).collect();
-            let text = format!("There is no tool `{}`. The tools are: {}.", call.name, offered.join(", "));
-            return Err(Done::error(&call.name, "unknown-tool", text));
-        };
-        tool.admit(&call)?;
-        let last = |_| std::future::ready(Ok(())).boxed();
-        let trace = Trace::default();
-        let allowed = self.seams.pre_execute.ask(call.clone(), &trace, last).await;
-        notes.extend(trace.facts(hook::PRE_EXECUTE));
-        allowed?;
-        for guard in &self.seams.guards {
-            if let Some(reason) = guard(&call) {
-                return Err(Done::error(&call.name, "guard", reason).with_outcome(Outcome::Denied));
-            }
-        }
-        Ok(tool.effect())
-    }
-
-    /// Runs a call the log durably knows. Asked to stop, it has the grace limit to settle.
-    pub(crate) fn run(
-        self: Arc<Self>,
-        durable: Durable<ToolCall>,
-        stop: watch::Receiver<bool>,
-    ) -> BoxFuture<'static, Reply> {
-        async move {
-            let started = durable.into_fact();
-            let call = self.call(started.call, &started.name, &started.arguments, stop);
-            let mut asked = call.clone();
-            let overdue = async move {
-                asked.stopped().await;
-                tokio::time::sleep(Duration::from_millis(TOOL_GRACE_MS)).await;
-            };
-            let mut notes = Vec::new();
-            let work = self.execute(call, &mut notes);
-            let (settled, contexts) = tokio::select! {
-                biased;
-                executed = work => (executed.done, executed.contexts),
-                () = overdue => {
-                    let text = "The call was asked to stop and did not: it was dropped. Nobody knows how far it came.";
-                    (Done::notice(Outcome::Unknown, text), Vec::new())
-                }
-            };
-            Reply::Answer(Answer::Settled { settled, contexts }).noted(notes)
-        }
-        .boxed()
-    }
-
-    async fn execute(&self, call: Call, notes: &mut Vec<SeamChanged>) -> Executed {
-        let trace = Trace::default();
-        let missing = Done::error(&call.name, "unknown-tool", "the tool is no longer there");
-        let tool = self.tool(&call.name).cloned();
-        let last = move |call: Call| match tool {
-            Some(tool) => contained(tool, call),
-            None => std::future::ready(missing).boxed(),
-        };
-        let done = self.seams.execute.ask(call.clone(), &trace, last).await;
-        notes.extend(trace.facts(hook::EXECUTE));
-        let executed = Executed { call, done, contexts: Vec::new() };
-        let last = |executed| std::future::ready(executed).boxed();
-        let mut executed = self.seams.post_execute.ask(executed, &trace, last).await;
-        notes.extend(trace.facts(hook::POST_EXECUTE));
-        limit(&mut executed.done);
-        executed
-    }
-}
-
-/// Cuts what no log line should hold and no model could read.
-fn limit(done: &mut Done) {
-    let mut room = MAX_RESULT_BYTES;
-    for block in &mut done.content {
-        if let Block::Text { text, .. } = block {
-            if text.len() > room {
-                let cut = text.len() - room;
-                text.truncate(text.floor_char_boundary(room));
-                text.push_str(&format!("\n[cut here: {cut} more bytes]"));
-            }
-            room = room.saturating_sub(text.len());
-        }
-    }
-    let too_long = |raw: &Raw| raw.get().len() > MAX_RESULT_BYTES;
-    if done.data.as_ref().is_some_and(too_long) {
-        done.data = None;
-    }
-    let json = |block: &Block| matches!(block, Block::Json { value } if too_long(value));
-    if done.content.iter().any(json) {
-        done.content = vec![Block::text(format!("[the result is longer than {MAX_RESULT_BYTES} bytes]"))];
-    }
-}
-
-/// A panic inside a tool is that call's error, not the turn's end.
-fn contained(tool: Arc<dyn Tool>, call: Call) -> BoxFuture<'static, Done> {
-    let name = call.name.clone();
-    let run = std::panic::AssertUnwindSafe(async move { tool.run(call).await });
-    async move {
-        run.catch_unwind().await.unwrap_or_else(|panic| {
-            let what = panic
-                .downcast_ref::<&str>()
-                .map(|s| (*s).to_owned())
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_else(|| "it did not say why".to_owned());
-            Done::error(&name, "panic", format!("The tool broke down: {what}"))
-        })
-    }
-    .boxed()
 }
 
 fn replies(stream: ChunkStream) -> BoxStream<'static, Reply> {
