@@ -17,7 +17,15 @@ use problem::Problem;
 fn main() -> ExitCode {
     let outcome = match Args::try_parse() {
         Ok(args) => act(args),
-        Err(error) => Err(misplaced(&error).unwrap_or_else(|| error.exit())),
+        Err(error) => match misplaced(&error) {
+            Some(problem) => Err(problem),
+            None if error.use_stderr() => {
+                // What was typed may come from a file's name.
+                render::err(error.render().to_string().trim_end());
+                Ok(problem::exit::USAGE)
+            }
+            None => error.exit(),
+        },
     };
     match outcome {
         Ok(code) => ExitCode::from(code),

@@ -11,7 +11,7 @@ use terret::core::id::CallId;
 
 use super::{first_line, plain};
 
-/// Columns of the line: what nearly every terminal shows without a second line.
+/// Most columns of the line.
 const WIDTH: usize = 72;
 
 /// Columns that are drawn on now.
@@ -20,7 +20,7 @@ static DRAWN: Mutex<usize> = Mutex::new(0);
 /// Draws the line in place of the last one; `None` takes it away.
 pub(crate) fn draw(line: Option<&str>) {
     let mut drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let line = line.map(|line| first_line(&plain(line), WIDTH)).unwrap_or_default();
+    let line = line.map(|line| first_line(&plain(line), width())).unwrap_or_default();
     let columns = line.chars().count();
     if columns == 0 && *drawn == 0 {
         return;
@@ -30,6 +30,12 @@ pub(crate) fn draw(line: Option<&str>) {
     put(&format!("\r{line}{rest}{back}"));
     // What was drawn over with blanks is gone.
     *drawn = columns;
+}
+
+/// What fits on one line of the terminal: a second one could not be drawn over.
+fn width() -> usize {
+    let columns = rustix::termios::tcgetwinsize(std::io::stderr()).map_or(0, |size| usize::from(size.ws_col));
+    if columns == 0 { WIDTH } else { WIDTH.min(columns.saturating_sub(1)) }
 }
 
 /// Takes the line away.

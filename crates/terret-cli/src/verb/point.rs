@@ -59,7 +59,9 @@ impl Survey {
             Point::Step { turn, step, attempt } => (turn, step, attempt),
         };
         let Some(steps) = self.turns.get(&turn) else {
-            return Some(("step", count(self.turns.len(), "turn")));
+            let last = self.turns.last_key_value();
+            let last = last.map(|(turn, steps)| format!("; turn {turn} has {}", count(steps.len(), "step")));
+            return Some(("step", count(self.turns.len(), "turn") + &last.unwrap_or_default()));
         };
         let Some(attempts) = steps.get(&step) else {
             return Some(("step", format!("turn {turn} has {}", count(steps.len(), "step"))));

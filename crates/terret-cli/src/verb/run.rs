@@ -6,6 +6,7 @@ mod output;
 mod setup;
 mod told;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use terret::agent::{Agent, Status};
@@ -39,7 +40,7 @@ async fn drive(args: args::Run) -> Result<u8, Problem> {
     }
     let told = Arc::new(Told::new(&args));
     let (agent, again) = setup::agent(&args, &told).await?;
-    let run = Run { args, agent, told, again };
+    let run = Run { args, agent, told, again, hung_up: Cell::new(false) };
     run.told.take_up(run.agent.left_open());
     let output = Output::start(&run.args, &run.agent).await?;
     let shown = run.told.clone();
@@ -62,6 +63,8 @@ struct Run {
     told: Arc<Told>,
     /// The command that goes on with the session; none for one that is not kept.
     again: Option<String>,
+    /// The terminal went away: nobody is left to print for.
+    hung_up: Cell<bool>,
 }
 
 impl Run {
@@ -112,7 +115,11 @@ impl Run {
             let (cause, code) = tokio::select! {
                 _ = int.recv() => (Cause::User { text: None }, 130),
                 _ = term.recv() => (Cause::Disposed, 143),
-                _ = hup.recv() => (Cause::Disposed, 143),
+                // The kernel and the shell may both say it: again is no reason to hurry.
+                () = heard(&mut hup) => match self.hung_up.replace(true) {
+                    true => continue,
+                    false => (Cause::Disposed, 143),
+                },
             };
             if asked {
                 if let Some(again) = &self.again {
@@ -164,7 +171,9 @@ impl Run {
             render::err(format!("go on with: {again} \"…\""));
         }
         worked?;
-        printed?;
+        if !self.hung_up.get() {
+            printed?;
+        }
         Ok(turns.last().and_then(|t| t.reason.as_ref()).map_or(0, ending::code))
     }
 
@@ -189,13 +198,20 @@ impl Run {
     }
 }
 
-/// The terminal going away; never, if whoever started us (`nohup`) had it ignored.
-fn hangup() -> std::io::Result<Signal> {
+/// The terminal going away; none, if whoever started us (`nohup`) had it ignored.
+fn hangup() -> std::io::Result<Option<Signal>> {
     let is_ignored = std::fs::read_to_string("/proc/self/status").is_ok_and(|status| {
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
         mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
     });
-    signal(if is_ignored { SignalKind::terminate() } else { SignalKind::hangup() })
+    if is_ignored { Ok(None) } else { signal(SignalKind::hangup()).map(Some) }
+}
+
+async fn heard(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
 }
 
 fn say_ending(turns: &[TurnSummary]) {

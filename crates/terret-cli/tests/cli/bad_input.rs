@@ -213,6 +213,7 @@ fn a_point_that_names_a_step_prints_that_step() {
         }
     }
     refused(place.run(&["log", "latest@1.3"]), &["turn 1 has 2 steps"]);
+    refused(place.run(&["show", "latest@9.9"]), &["1 turn; turn 1 has 2 steps"]);
     refused(place.run(&["show", "latest@1.1#3"]), &["step 1.1 has 2 attempts"]);
 }
 

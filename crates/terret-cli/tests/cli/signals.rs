@@ -101,9 +101,9 @@ fn a_terminal_that_goes_away_counts_like_term() {
 }
 
 #[test]
-fn a_run_under_nohup_outlives_its_terminal() {
+fn a_run_under_nohup_outlives_its_terminal_and_still_hears_term() {
     let place = Place::new();
-    let model = place.script("call shell {\"command\": \"echo > ran; sleep 0.5\"}\n---\nsay Done.");
+    let model = place.script("call shell {\"command\": \"echo > ran; sleep 30\"}\n---\nsay Done.");
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_terret")]);
     command.args(["run", "-m", &model, "hi"]).env("TERRET_HOME", place.home()).current_dir(place.work());
@@ -111,7 +111,12 @@ fn a_run_under_nohup_outlives_its_terminal() {
     let run = crate::place::Running::start(command);
     wait_until("the tool runs", || place.work().join("ran").exists());
     run.signal("HUP");
-    run.end().exits(0);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(place.all("turn/cancel").is_empty());
+    run.signal("TERM");
+    let ran = run.end().exits(143);
+    assert!(!ran.err.contains("left at once"), "{}", ran.err);
+    assert_eq!(place.reason()["cause"]["type"], "disposed");
 }
 
 #[test]

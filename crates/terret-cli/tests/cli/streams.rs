@@ -264,8 +264,13 @@ fn nothing_of_a_model_or_a_file_acts_on_the_terminal() {
         harmless(&place.ok(verb).out);
     }
     assert!(place.ok(&["show", "latest"]).text().contains("\\u{1b}[2J"));
-    let refused = place.run(&["run", "-m", "script:demo", "--tools", NASTY, "hi"]).exits(2);
-    harmless(refused.err.as_bytes());
+    for args in [
+        &["run", "-m", "script:demo", "--tools", NASTY, "hi"][..],
+        &["log", "latest", "--type", NASTY],
+        &[NASTY],
+    ] {
+        harmless(place.run(args).exits(2).err.as_bytes());
+    }
     assert_eq!(place.ok(&["log", "latest", "--json"]).out, place.bytes());
     assert_eq!(
         place.ok(&["show", "latest@1.2", "--request"]).out.strip_suffix(b"\n").unwrap(),

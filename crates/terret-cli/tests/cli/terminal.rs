@@ -26,10 +26,14 @@ while True:
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 "#;
 
+fn has_pty() -> bool {
+    let tried = Command::new("python3").args(["-c", "import pty"]).stderr(Stdio::null()).status();
+    tried.is_ok_and(|status| status.success())
+}
+
 /// What is shown on the terminal; `None` where no Python can make one.
 fn shown(place: &Place, args: &[String], pipe_stdout: bool) -> Option<String> {
-    let has_pty = Command::new("python3").args(["-c", "import pty"]).stderr(Stdio::null()).status();
-    if !has_pty.is_ok_and(|status| status.success()) {
+    if !has_pty() {
         return None;
     }
     let mut command = Command::new("python3");
@@ -80,6 +84,33 @@ fn a_terminal_is_told_what_goes_on_and_nothing_of_it_stays() {
     assert!(!screen.iter().any(|line| line.contains('·')), "{screen:?}");
     assert!(screen.iter().any(|line| line == "done"), "{screen:?}");
     assert_eq!(place.read("stdout.txt"), "Half, done.\n");
+}
+
+/// Starts its arguments on a pseudo terminal, closes that once the file `ran` is there, prints the exit code.
+const CLOSED_TERMINAL: &str = r#"
+import os, pty, sys, time
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+while not os.path.exists("ran"):
+    time.sleep(0.02)
+os.close(fd)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"#;
+
+#[test]
+fn a_terminal_that_is_closed_ends_the_turn_and_not_its_log() {
+    let place = Place::new();
+    if !has_pty() {
+        return;
+    }
+    let model = place.script("say Half.\ncall shell {\"command\": \"echo > ran; sleep 30\"}\n---\nsay Done.");
+    let mut command = Command::new("python3");
+    command.args(["-c", CLOSED_TERMINAL, env!("CARGO_BIN_EXE_terret"), "run", "-m", &model, "hi"]);
+    command.env("TERRET_HOME", place.home()).current_dir(place.work()).stdin(Stdio::null());
+    assert_eq!(Running::start(command).end().exits(0).text().trim(), "143");
+    assert_eq!(place.reason()["cause"]["type"], "disposed");
+    place.ok(&["verify", "latest"]);
 }
 
 #[test]
