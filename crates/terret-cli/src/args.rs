@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 /// An agent harness whose every request can be proven, replayed and resumed from one append-only file.
 #[derive(Parser, Debug)]
-#[command(name = "terret", version, args_conflicts_with_subcommands = true)]
+#[command(name = "terret", version, args_conflicts_with_subcommands = true, args_override_self = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) verb: Option<Verb>,
@@ -16,11 +16,12 @@ pub(crate) struct Args {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
-    /// One drain of work, then exit.
+    /// Do what a prompt asks, print the answer, and exit.
     ///
-    /// The `shell` tool is not confined by the kernel yet: `workspace-write` keeps the file tools inside the
-    /// working directory, but a shell command can do whatever you can. Use `--permissions read-only` where
-    /// that is too much.
+    /// The `shell` tool is not confined by the kernel yet: `workspace-write` lets `write` and `edit` change files
+    /// of the working directory only, but a shell command can do whatever you can. Reading is not confined
+    /// either: `read`, `glob` and `grep` look at any file you can read. Use `--permissions read-only` where
+    /// changes are too much.
     #[command(visible_alias = "exec")]
     Run(RunVerb),
     /// List sessions; look at one; move one to the trash.
@@ -57,7 +58,7 @@ impl RunVerb {
 #[derive(clap::Args, Debug, Default)]
 pub(crate) struct Run {
     /// What to do, as a flag.
-    #[arg(short, long, value_name = "PROMPT")]
+    #[arg(short, long, value_name = "PROMPT", allow_hyphen_values = true)]
     pub(crate) prompt: Option<String>,
     /// Model to ask: `PROVIDER/MODEL`, `script:demo` or `script:FILE`.
     #[arg(short, long, value_name = "PROVIDER/MODEL")]
@@ -72,7 +73,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "ID")]
     pub(crate) session_id: Option<String>,
     /// Keep no file.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "session_id")]
     pub(crate) ephemeral: bool,
     /// What goes to stdout.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
@@ -96,13 +97,13 @@ pub(crate) struct Run {
     #[arg(long, value_name = "LIST")]
     pub(crate) tools: Option<String>,
     /// Steps the turn may take.
-    #[arg(long, value_name = "N")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
     pub(crate) max_steps: Option<u32>,
     /// Tokens this run may use, read and written, as the provider counts them.
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens_total: Option<u64>,
     /// Wall time of this run, in seconds.
-    #[arg(long, value_name = "S")]
+    #[arg(long, allow_negative_numbers = true, value_name = "S")]
     pub(crate) timeout: Option<u64>,
     /// One-off configuration, for example `--set max_retries=0`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -167,13 +168,13 @@ pub(crate) struct Log {
     #[arg(long)]
     pub(crate) follow: bool,
     /// Begin at this event.
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SEQ")]
     pub(crate) from: Option<u64>,
     /// Only events of this type.
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) kind: Option<String>,
     /// Only the events near this one.
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SEQ")]
     pub(crate) around: Option<u64>,
 }
 
@@ -189,7 +190,6 @@ pub(crate) struct Show {
 #[derive(clap::Args, Debug)]
 pub(crate) struct Verify {
     /// Session: `latest`, a prefix, an id or a path.
-    #[arg(required_unless_present = "all")]
     pub(crate) address: Option<String>,
     /// Every session.
     #[arg(long, conflicts_with_all = ["address", "head"])]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use terret::config::{Config, Places};
+use terret::config::{Config, KEYS, Places};
 use terret::store::{Address, FileStore, Scan};
 
 use crate::problem::Problem;
@@ -15,7 +15,40 @@ pub(crate) fn env(name: &str) -> Option<String> {
 
 pub(crate) fn places() -> Result<Places, Problem> {
     // Nothing else that could be typed helps before there is a place.
-    Places::find(&env).map_err(|e| Problem::from(e).hint("export TERRET_HOME=DIR"))
+    let places = Places::find(&env).map_err(|e| Problem::from(e).hint("export TERRET_HOME=DIR"))?;
+    match places.data.metadata() {
+        Ok(meta) if !meta.is_dir() => {
+            Err(Problem::usage(format!("`{}` is not a directory", places.data.display()))
+                .fact("why", "sessions and configuration go below it")
+                .hint("export TERRET_HOME=DIR"))
+        }
+        // What is not there yet is made when something goes into it.
+        Ok(_) | Err(_) => Ok(places),
+    }
+}
+
+/// Variables that look like ours and are not read: most likely a slip.
+pub(crate) fn strange_variables() -> Vec<String> {
+    let keys = KEYS.iter().filter(|key| !key.name.contains('*'));
+    let mut known: Vec<String> =
+        keys.map(|key| format!("TERRET_{}", key.name.replace('.', "_").to_uppercase())).collect();
+    known.extend(["TERRET_HOME", "TERRET_CALL", "TERRET_RUN"].map(str::to_owned));
+    let ours = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let strange = ours.filter(|name| name.starts_with("TERRET_") && !known.contains(name));
+    let mut notes: Vec<String> = strange
+        .map(|name| match nearest(&name, known.iter().map(String::as_str)) {
+            Some(near) => format!("`{name}` is not read; did you mean `{near}`?"),
+            None => format!("`{name}` is not read: there is no such variable"),
+        })
+        .collect();
+    notes.sort();
+    notes
+}
+
+/// The name nearest to what was typed, if one is near.
+pub(crate) fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = names.map(|name| (strsim::damerau_levenshtein(typed, name), name));
+    scored.min().filter(|(distance, _)| *distance <= 3).map(|(_, name)| name)
 }
 
 pub(crate) fn store() -> Result<FileStore, Problem> {
@@ -23,7 +56,9 @@ pub(crate) fn store() -> Result<FileStore, Problem> {
 }
 
 pub(crate) fn config(cwd: &Path, sets: &[String]) -> Result<Config, Problem> {
-    Ok(Config::load(&places()?, cwd, &env, sets)?)
+    let mut config = Config::load(&places()?, cwd, &env, sets)?;
+    config.notes.extend(strange_variables());
+    Ok(config)
 }
 
 /// The log an address means, and the address. A path needs no configuration and no store.

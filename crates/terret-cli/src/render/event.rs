@@ -4,7 +4,7 @@ use terret::core::chunk::Chunk;
 use terret::core::fact::Fact;
 use terret::core::line::Event;
 
-use super::{ending, first_line, time};
+use super::{ending, first_line, one_line, time};
 
 /// `seq  time  type  what it says`.
 pub(crate) fn line(event: &Event) -> String {
@@ -60,7 +60,7 @@ fn summary(fact: &Fact) -> String {
             m.calls.iter().map(|c| format!(" [{}]", c.name)).collect::<String>(),
             if m.interrupted { " (cut)" } else { "" }
         ),
-        Fact::ToolCall(c) => format!("{} {} {}", c.call, c.name, first_line(&c.arguments, 60)),
+        Fact::ToolCall(c) => format!("{} {} {}", c.call, c.name, first_line(&one_line(&c.arguments), 60)),
         Fact::ToolResult(r) => format!("{} {:?}", r.call, r.outcome),
         Fact::ApprovalAsked(a) => format!("{} {}", a.call, first_line(&a.what, 60)),
         Fact::ApprovalDecided(a) => format!("{} {} by {}", a.call, a.decision, a.by),

@@ -2,16 +2,24 @@
 
 pub(crate) mod ending;
 pub(crate) mod event;
+mod plain;
+pub(crate) mod shell;
+pub(crate) mod status;
 pub(crate) mod time;
 pub(crate) mod transcript;
 
-use std::io::{ErrorKind, Write};
+pub(crate) use plain::plain;
+
+use std::io::{ErrorKind, IsTerminal, Write};
 
 use crate::problem::{Problem, exit};
 
-/// Prints to stdout. `false`: the reader went away, which ends the printing quietly. Anything else that keeps
-/// the bytes from it is a problem.
+/// Prints to stdout, byte for byte. `false`: the reader went away, which ends the printing quietly. Anything
+/// else that keeps the bytes from it is a problem.
 pub(crate) fn out(bytes: impl AsRef<[u8]>) -> Result<bool, Problem> {
+    if std::io::stdout().is_terminal() {
+        status::clear();
+    }
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes.as_ref()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(true),
@@ -20,9 +28,22 @@ pub(crate) fn out(bytes: impl AsRef<[u8]>) -> Result<bool, Problem> {
     }
 }
 
+/// Prints words for people to stdout: nothing in them moves a cursor.
+pub(crate) fn out_plain(text: &str) -> Result<bool, Problem> {
+    out(plain(text).as_bytes())
+}
+
+/// Prints what is exact for programs, and harmless where a terminal would act on it.
+pub(crate) fn out_exact(text: &[u8]) -> Result<bool, Problem> {
+    match std::io::stdout().is_terminal() {
+        true => out_plain(&String::from_utf8_lossy(text)),
+        false => out(text),
+    }
+}
+
 /// Prints a line to stderr. Nowhere is left to say that stderr is closed, and it stops no work.
 pub(crate) fn err(line: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    status::print_over(&format!("{}\n", plain(&line.to_string())));
 }
 
 /// The first line of a text, cut to a width.
@@ -32,4 +53,23 @@ pub(crate) fn first_line(text: &str, width: usize) -> String {
         true => line.chars().take(width.saturating_sub(1)).chain("…".chars()).collect(),
         false => line.to_owned(),
     }
+}
+
+/// JSON on one line: what stands between its words is left out. Anything else keeps its bytes, line ends aside.
+pub(crate) fn one_line(json: &str) -> std::borrow::Cow<'_, str> {
+    if !json.contains('\n') {
+        return json.into();
+    }
+    if serde_json::from_str::<serde::de::IgnoredAny>(json).is_err() {
+        return json.replace('\n', " ").into();
+    }
+    let (mut out, mut quoted, mut escaped) = (String::with_capacity(json.len()), false, false);
+    for c in json.chars() {
+        if quoted || !c.is_ascii_whitespace() {
+            out.push(c);
+        }
+        quoted ^= c == '"' && !escaped;
+        escaped = quoted && c == '\\' && !escaped;
+    }
+    out.into()
 }

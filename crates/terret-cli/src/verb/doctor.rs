@@ -1,5 +1,8 @@
 //! `terret doctor`: what is where, what is set and by whom, which keys are there, which logs are damaged.
 
+use std::path::Path;
+
+use rustix::fs::{Access, access};
 use terret::config::{Config, KEYS, Places};
 use terret::error::Error;
 use terret::model::BUILT_IN;
@@ -14,7 +17,8 @@ use crate::render;
 pub(crate) fn doctor(args: &args::Doctor) -> Result<u8, Problem> {
     let places = open::places()?;
     let cwd = open::cwd(None)?;
-    let (config, wrong) = Config::gather(&places, &cwd, &open::env, &args.sets);
+    let (mut config, wrong) = Config::gather(&places, &cwd, &open::env, &args.sets);
+    config.notes.extend(open::strange_variables());
     let misconfigured = if wrong.is_empty() { 0 } else { exit::USAGE };
     let mut text = String::new();
     if !args.config {
@@ -22,22 +26,30 @@ pub(crate) fn doctor(args: &args::Doctor) -> Result<u8, Problem> {
     }
     text.push_str(&configuration(&config, &wrong));
     if args.config {
-        render::out(text)?;
+        render::out_plain(&text)?;
         return Ok(misconfigured);
     }
     text.push_str(&keys(&config));
     let (logs, damaged) = logs(&places)?;
     text.push_str(&logs);
-    render::out(text)?;
+    render::out_plain(&text)?;
     Ok(if damaged { exit::LOG } else { misconfigured })
 }
 
 fn about(places: &Places) -> String {
+    let sessions = places.sessions();
+    let locked = if is_writable(&sessions) { "" } else { "  (cannot be written)" };
     format!(
-        "version   {BY}\nconfig    {}\nsessions  {}\n\n",
+        "version   {BY}\nconfig    {}\nsessions  {}{locked}\n\n",
         places.config.join("config.toml").display(),
-        places.sessions().display()
+        sessions.display()
     )
+}
+
+/// Whether something can be put into a directory, or into the nearest one above that is there.
+fn is_writable(dir: &Path) -> bool {
+    let there = dir.ancestors().find(|dir| dir.exists());
+    there.is_none_or(|dir| dir.is_dir() && access(dir, Access::WRITE_OK | Access::EXEC_OK).is_ok())
 }
 
 fn configuration(config: &Config, wrong: &[Error]) -> String {

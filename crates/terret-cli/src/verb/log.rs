@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use terret::core::fact::Fact;
+use terret::core::fact::{Class, Fact};
 use terret::core::line::Event;
 use terret::store::{Bad, Point, Scan};
 
+use super::point;
 use crate::args;
 use crate::open;
+use crate::open::nearest;
 use crate::problem::{Problem, exit};
 use crate::render;
 
@@ -26,6 +28,14 @@ pub(crate) fn log(args: &args::Log) -> Result<u8, Problem> {
     if let Some(seq) = around {
         range = seq.saturating_sub(NEAR)..=seq.saturating_add(NEAR);
     }
+    if let Some(kind) = &args.kind {
+        check_type(kind)?;
+    }
+    // What is followed may still come.
+    if !args.follow {
+        point::check(&path, &args.address, address.point)?;
+        point::check(&path, &args.address, args.around.map(Point::Seq))?;
+    }
     let mut part = Part::new(address.point);
     let mut scan = Scan::open(&path)?;
     if args.json && !print_header(&path)? {
@@ -37,11 +47,12 @@ pub(crate) fn log(args: &args::Log) -> Result<u8, Problem> {
                 let wanted = part.holds(&event)
                     && range.contains(&event.seq)
                     && args.kind.as_ref().is_none_or(|kind| kind == event.fact.type_name());
-                let line = match args.json {
-                    true => [scan.bytes(), b"\n"].concat(),
-                    false => format!("{}\n", render::event::line(&event)).into_bytes(),
+                let going = match (wanted, args.json) {
+                    (false, _) => true,
+                    (true, true) => render::out([scan.bytes(), b"\n"].concat())?,
+                    (true, false) => render::out_plain(&format!("{}\n", render::event::line(&event)))?,
                 };
-                if wanted && !render::out(line)? {
+                if !going {
                     return Ok(0);
                 }
             }
@@ -52,10 +63,6 @@ pub(crate) fn log(args: &args::Log) -> Result<u8, Problem> {
             }
             Some(Err(bad)) => return end_of_good(&path, &mut scan, bad),
             None if args.follow => std::thread::sleep(FOLLOW_EVERY),
-            None if part.is_missing() => {
-                return Err(Problem::usage(format!("`{}` names no step of this log", args.address))
-                    .fact("log", path.display().to_string()));
-            }
             None => return Ok(0),
         }
     }
@@ -66,7 +73,6 @@ struct Part {
     step: Option<(u32, u32, Option<u32>)>,
     inside: bool,
     attempt: u32,
-    found: bool,
 }
 
 impl Part {
@@ -75,7 +81,7 @@ impl Part {
             Some(Point::Step { turn, step, attempt }) => Some((turn, step, attempt)),
             Some(Point::Seq(_)) | None => None,
         };
-        Part { step, inside: false, attempt: 0, found: false }
+        Part { step, inside: false, attempt: 0 }
     }
 
     /// Whether it holds this event. Attempts end where the next one begins; the tools an answer called are part
@@ -92,13 +98,21 @@ impl Part {
         if matches!(&event.fact, Fact::StepEnd(_) | Fact::TurnEnd(_)) {
             self.inside = false;
         }
-        self.found |= holds;
         holds
     }
+}
 
-    fn is_missing(&self) -> bool {
-        self.step.is_some() && !self.found
+/// Refuses a type that no event can have. Plugins name theirs as they like.
+fn check_type(kind: &str) -> Result<(), Problem> {
+    if Class::of(kind).is_some() {
+        return Ok(());
     }
+    let names = Fact::TABLE.iter().map(|(name, _)| *name);
+    let problem = Problem::usage(format!("there is no event of type `{kind}`"));
+    Err(match nearest(kind, names) {
+        Some(near) => problem.fact("nearest", format!("`{near}`")),
+        None => problem.hint("terret schema lists them"),
+    })
 }
 
 /// What stands behind the last good line, said once, for every verb that reads.

@@ -2,6 +2,7 @@
 
 pub(crate) mod doctor;
 pub(crate) mod log;
+pub(crate) mod point;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod sessions;

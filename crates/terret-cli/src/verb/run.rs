@@ -1,21 +1,25 @@
 //! `terret run`: one drain of work, then exit with its ending.
 
 mod input;
+mod keep;
 mod output;
 mod setup;
+mod told;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use terret::agent::{Agent, Status};
 use terret::core::fact::Cause;
 use terret::core::input::Recovery;
 use terret::core::project::TurnSummary;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args;
 use crate::problem::{Problem, exit};
 use crate::render::{self, ending};
-use output::{Output, Told};
+use output::Output;
+use told::Told;
 
 pub(crate) fn run(args: args::Run) -> Result<u8, Problem> {
     // A reader of stdout that goes away must end the printing, not the process; Rust's runtime sees to it.
@@ -31,141 +35,182 @@ pub(crate) fn run(args: args::Run) -> Result<u8, Problem> {
 
 async fn drive(args: args::Run) -> Result<u8, Problem> {
     let prompt = input::prompt(&args)?;
+    if let Some(path) = &args.output {
+        keep::check(path)?;
+    }
     let told = Arc::new(Told::new(&args));
-    let agent = setup::agent(&args, &told).await?;
-    told.take_up(agent.left_open());
-    let output = Output::start(&args, &agent).await?;
+    let (agent, again) = setup::agent(&args, &told).await?;
+    let run = Run { args, agent, told, again, hung_up: Cell::new(false) };
+    run.told.take_up(run.agent.left_open());
+    let output = Output::start(&run.args, &run.agent).await?;
+    let shown = run.told.clone();
+    // It ends with the runtime, or when the work is over.
+    tokio::spawn(async move { shown.tick().await });
     let whole = async {
-        let worked = work(&args, &agent, &told, prompt).await;
-        leave(&args, &agent, &told, output, worked).await
+        let worked = run.work(prompt).await;
+        run.leave(output, worked).await
     };
     tokio::select! {
         code = whole => code,
-        code = stop_on_signals(&args, &agent) => Ok(code),
+        code = run.stop_on_signals() => Ok(code),
     }
 }
 
-/// Closes what a crash left, sends the prompt, and waits until nothing is left to do. Gives the number of turns
-/// that have to end in this run.
-async fn work(
-    args: &args::Run,
-    agent: &Agent,
-    told: &Told,
-    prompt: Option<String>,
-) -> Result<usize, Problem> {
-    let resumed = args.continue_ || args.resume.is_some();
-    let before = agent.look().await?;
-    if before.suspended {
-        agent.recover(Recovery::Close).await?;
-        told.closed();
-    }
-    let (mut nothing, mut due) = (false, 0);
-    match prompt {
-        Some(prompt) => {
-            due = told.turns().len() + 1;
-            agent.followup(agent.user(prompt)).await?;
-        }
-        None if resumed => {
-            let waiting = agent.look().await?.pending.into_iter().map(|p| p.id).collect::<Vec<_>>();
-            nothing = waiting.is_empty() && !before.suspended;
-            agent.release(waiting).await?;
-        }
-        None => {}
-    }
-    let log = agent.look().await?.log;
-    told.announce(agent.id(), &log);
-    if nothing {
-        render::err("nothing was left to do");
-    }
-    agent.when_idle().await?;
-    Ok(due)
+/// One run under way.
+struct Run {
+    args: args::Run,
+    agent: Agent,
+    told: Arc<Told>,
+    /// The command that goes on with the session; none for one that is not kept.
+    again: Option<String>,
+    /// The terminal went away: nobody is left to print for.
+    hung_up: Cell<bool>,
 }
 
-/// The first Ctrl-C asks the turn to stop. The second gives the exit code to leave with at once: what runs is
-/// dropped, commands are killed, and the next open closes the turn. TERM counts like Ctrl-C.
-async fn stop_on_signals(args: &args::Run, agent: &Agent) -> u8 {
-    let (Ok(mut int), Ok(mut term)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    let mut asked = false;
-    loop {
-        let (cause, code) = tokio::select! {
-            _ = int.recv() => (Cause::User { text: None }, 130),
-            _ = term.recv() => (Cause::Disposed, 143),
-        };
-        if asked {
-            if !args.ephemeral {
-                let what = match agent.status() {
-                    Status::Running => "this closes the turn",
-                    Status::Idle | Status::Parked | Status::Suspended | Status::Poisoned => "go on with",
-                };
-                render::err(format!("left at once; {what}: terret run -r {}", agent.id()));
+impl Run {
+    /// Closes what a crash left, sends the prompt, and waits until nothing is left to do. Gives the number of turns
+    /// that have to end in this run.
+    async fn work(&self, prompt: Option<String>) -> Result<usize, Problem> {
+        let Run { args, agent, told, .. } = self;
+        let resumed = args.continue_ || args.resume.is_some();
+        let before = agent.look().await?;
+        if before.suspended {
+            agent.recover(Recovery::Close).await?;
+            told.closed();
+        }
+        let (mut nothing, mut due) = (false, 0);
+        match prompt {
+            Some(prompt) => {
+                due = told.turns().len() + 1;
+                agent.followup(agent.user(prompt)).await?;
             }
-            return code;
+            None if resumed => {
+                let waiting = agent.look().await?.pending.into_iter().map(|p| p.id).collect::<Vec<_>>();
+                nothing = waiting.is_empty() && !before.suspended;
+                agent.release(waiting).await?;
+            }
+            None => {}
         }
-        asked = true;
-        // A driver that is gone has nothing to stop.
-        let _ = agent.handle().cancel_now(cause);
+        let log = agent.look().await?.log;
+        told.announce(agent.id(), &log);
+        if nothing {
+            render::err("nothing was left to do");
+        }
+        agent.when_idle().await?;
+        Ok(due)
+    }
+
+    /// The first Ctrl-C asks the turn to stop. The second gives the exit code to leave with at once: what runs is
+    /// dropped, commands are killed, and the next open closes the turn. TERM, and the terminal
+    /// going away, count like Ctrl-C.
+    async fn stop_on_signals(&self) -> u8 {
+        let agent = &self.agent;
+        let (Ok(mut int), Ok(mut term), Ok(mut hup)) =
+            (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), hangup())
+        else {
+            return std::future::pending().await;
+        };
+        let mut asked = false;
+        loop {
+            let (cause, code) = tokio::select! {
+                _ = int.recv() => (Cause::User { text: None }, 130),
+                _ = term.recv() => (Cause::Disposed, 143),
+                // The kernel and the shell may both say it: again is no reason to hurry.
+                () = heard(&mut hup) => match self.hung_up.replace(true) {
+                    true => continue,
+                    false => (Cause::Disposed, 143),
+                },
+            };
+            if asked {
+                if let Some(again) = &self.again {
+                    let what = match agent.status() {
+                        Status::Running => "this closes the turn",
+                        Status::Idle | Status::Parked | Status::Suspended | Status::Poisoned => "go on with",
+                    };
+                    render::err(format!("left at once; {what}: {again}"));
+                }
+                return code;
+            }
+            asked = true;
+            // A driver that is gone has nothing to stop.
+            let _ = agent.handle().cancel_now(cause);
+        }
+    }
+
+    /// Lets go of the session, prints what is to be printed, and says how it ended. What stopped the work comes
+    /// before what stopped the printing.
+    async fn leave(&self, output: Output, worked: Result<usize, Problem>) -> Result<u8, Problem> {
+        let Run { args, agent, told, .. } = self;
+        let reading = agent.look().await.ok();
+        let idle = agent.when_idle().await;
+        // A poisoned agent is gone already; what it managed is in the log.
+        let _ = agent.shutdown().await;
+        told.rest();
+        let turns = told.turns();
+        let mut printed = output.finish(agent, &turns, reading.as_ref()).await;
+        if let (Some(path), Some(last)) = (&args.output, turns.last()) {
+            printed = printed.and(keep::keep(path, &last.text).await);
+        }
+        let progress = idle?;
+        if let Some(why) = progress.broken {
+            return Err(self.broken(why));
+        }
+        if worked.as_ref().is_ok_and(|due| turns.len() < *due) {
+            return Err(self.did_not_end());
+        }
+        say_ending(&turns);
+        if let (Some((seq, h)), false) = (reading.as_ref().and_then(|r| r.head), args.ephemeral) {
+            render::err(format!("head {seq}:{h}"));
+        }
+        if reading.as_ref().is_some_and(|r| !r.pending.is_empty()) || progress.status == Status::Parked {
+            render::err("messages are parked; the next run reads them");
+        }
+        // A session that says nothing is nothing to go on with.
+        let is_begun = worked.is_ok() || reading.as_ref().is_none_or(|r| r.head.is_some());
+        if let (Some(again), true) = (&self.again, is_begun) {
+            render::err(format!("go on with: {again} \"…\""));
+        }
+        worked?;
+        if !self.hung_up.get() {
+            printed?;
+        }
+        Ok(turns.last().and_then(|t| t.reason.as_ref()).map_or(0, ending::code))
+    }
+
+    /// A session that was given up in the middle: the turn is still open in the log.
+    fn broken(&self, why: String) -> Problem {
+        let problem = Problem::new(exit::FAILED, why)
+            .fact("safe", "what was acknowledged is in the log; nothing more was done");
+        match self.args.ephemeral {
+            true => problem,
+            false => problem.hint(format!("terret verify {}", self.agent.id())),
+        }
+    }
+
+    /// A prompt was taken, and nothing says what became of it.
+    fn did_not_end(&self) -> Problem {
+        let problem =
+            Problem::new(exit::FAILED, "the turn did not end").fact("safe", "the prompt is in the log");
+        match &self.again {
+            None => problem,
+            Some(again) => problem.hint(again.clone()),
+        }
     }
 }
 
-/// Lets go of the session, prints what is to be printed, and says how it ended. What stopped the work comes
-/// before what stopped the printing.
-async fn leave(
-    args: &args::Run,
-    agent: &Agent,
-    told: &Told,
-    output: Output,
-    worked: Result<usize, Problem>,
-) -> Result<u8, Problem> {
-    let reading = agent.look().await.ok();
-    let idle = agent.when_idle().await;
-    // A poisoned agent is gone already; what it managed is in the log.
-    let _ = agent.shutdown().await;
-    let turns = told.turns();
-    let mut printed = output.finish(agent, &turns, reading.as_ref()).await;
-    if let (Some(path), Some(last)) = (&args.output, turns.last()) {
-        printed = printed.and(output::keep(path, &last.text).await);
-    }
-    let progress = idle?;
-    if let Some(why) = progress.broken {
-        return Err(broken(args, agent, why));
-    }
-    if worked.as_ref().is_ok_and(|due| turns.len() < *due) {
-        return Err(did_not_end(args, agent));
-    }
-    say_ending(&turns);
-    if let (Some((seq, h)), false) = (reading.as_ref().and_then(|r| r.head), args.ephemeral) {
-        render::err(format!("head {seq}:{h}"));
-    }
-    if reading.is_some_and(|r| !r.pending.is_empty()) || progress.status == Status::Parked {
-        render::err("messages are parked; the next run reads them");
-    }
-    if !args.ephemeral {
-        render::err(format!("go on with: terret run -r {} \"…\"", agent.id()));
-    }
-    worked?;
-    printed?;
-    Ok(turns.last().and_then(|t| t.reason.as_ref()).map_or(0, ending::code))
+/// The terminal going away; none, if whoever started us (`nohup`) had it ignored.
+fn hangup() -> std::io::Result<Option<Signal>> {
+    let is_ignored = std::fs::read_to_string("/proc/self/status").is_ok_and(|status| {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+    });
+    if is_ignored { Ok(None) } else { signal(SignalKind::hangup()).map(Some) }
 }
 
-/// A session that was given up in the middle: the turn is still open in the log.
-fn broken(args: &args::Run, agent: &Agent, why: String) -> Problem {
-    let problem = Problem::new(exit::FAILED, why)
-        .fact("safe", "what was acknowledged is in the log; nothing more was done");
-    match args.ephemeral {
-        true => problem,
-        false => problem.hint(format!("terret verify {}", agent.id())),
-    }
-}
-
-/// A prompt was taken, and nothing says what became of it.
-fn did_not_end(args: &args::Run, agent: &Agent) -> Problem {
-    let problem = Problem::new(exit::FAILED, "the turn did not end").fact("safe", "the prompt is in the log");
-    match args.ephemeral {
-        true => problem,
-        false => problem.hint(format!("terret run -r {}", agent.id())),
+async fn heard(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
     }
 }
 

@@ -1,7 +1,8 @@
 //! `terret sessions`: the list, one of it, the trash.
 
 use serde_json::json;
-use terret::store::{Condition, Listed};
+use terret::core::project::Turns;
+use terret::store::{Condition, Listed, Scan};
 
 use crate::args::{self, SessionAction};
 use crate::open;
@@ -16,11 +17,11 @@ pub(crate) fn sessions(args: &args::Sessions) -> Result<u8, Problem> {
                 render::err("no sessions yet\n\nhint: terret run -m script:demo \"hello\"");
             }
             for session in &listed {
-                let line = match args.json {
-                    true => format!("{}\n", as_json(session)),
-                    false => format!("{}\n", as_line(session)),
+                let going = match args.json {
+                    true => render::out(format!("{}\n", as_json(session)))?,
+                    false => render::out_plain(&format!("{}\n", as_line(session)))?,
                 };
-                if !render::out(line)? {
+                if !going {
                     break;
                 }
             }
@@ -31,7 +32,7 @@ pub(crate) fn sessions(args: &args::Sessions) -> Result<u8, Problem> {
             let session = Listed::of(&path);
             match args.json {
                 true => render::out(format!("{}\n", as_json(&session)))?,
-                false => render::out(details(&session))?,
+                false => render::out_plain(&details(&session))?,
             };
             Ok(0)
         }
@@ -51,13 +52,26 @@ fn state(session: &Listed) -> String {
     }
 }
 
+/// The same for a table: what is damaged and where is `doctor`'s to say.
+fn short_state(session: &Listed) -> String {
+    match &session.condition {
+        Condition::Damaged(_) => "damaged".into(),
+        Condition::Empty
+        | Condition::Idle
+        | Condition::Parked
+        | Condition::Running { .. }
+        | Condition::Open
+        | Condition::Torn { .. } => state(session),
+    }
+}
+
 fn as_line(session: &Listed) -> String {
     let ending = session.last.as_ref().map(|reason| ending::words(reason, 1)).unwrap_or_default();
     let updated = if session.updated > 0 { time::minute(session.updated) } else { "-".into() };
     let line = format!(
         "{}  {updated}  {:<22}  {:<28}  {}",
         session.id,
-        state(session),
+        short_state(session),
         render::first_line(&ending, 28),
         session.title
     );
@@ -74,17 +88,30 @@ fn details(session: &Listed) -> String {
             header.by
         ));
     }
+    let turns = match open_turn(session) {
+        Some(turn) => format!("{} ({turn} is open)", session.turns + 1),
+        None => session.turns.to_string(),
+    };
     text.push_str(&format!(
-        "state    {}\nevents   {}\nturns    {}\nwaiting  {}\n",
+        "state    {}\nevents   {}\nturns    {turns}\nwaiting  {}\n",
         state(session),
         session.events,
-        session.turns,
         session.pending
     ));
     if let Some(reason) = &session.last {
         text.push_str(&format!("ended    {}\n", ending::words(reason, 1)));
     }
     text
+}
+
+/// The turn that has no end yet.
+fn open_turn(session: &Listed) -> Option<u32> {
+    let mut scan = Scan::open(&session.path).ok()?;
+    let mut turns = Turns::default();
+    while let Ok(Some(Ok(event))) = scan.next_event() {
+        turns.fold(&event);
+    }
+    turns.open().map(|open| open.turn)
 }
 
 fn as_json(session: &Listed) -> serde_json::Value {
@@ -119,6 +146,10 @@ fn as_json(session: &Listed) -> serde_json::Value {
 
 /// Moves a session to the trash, unless somebody writes it.
 fn remove(address: &str) -> Result<u8, Problem> {
+    if address.split('@').next() == Some("latest") {
+        return Err(Problem::usage("only a session that is named can be moved to the trash, not `latest`")
+            .hint("terret sessions"));
+    }
     let (path, address) = open::find(address)?;
     if address.as_path().is_some() {
         return Err(Problem::usage("only sessions of the store can be moved to the trash"));

@@ -18,6 +18,7 @@ use crate::render::transcript::Transcript;
 
 pub(crate) fn show(args: &args::Show) -> Result<u8, Problem> {
     let (path, address) = open::find(&args.address)?;
+    super::point::check(&path, &args.address, address.point)?;
     if args.request {
         return request(&path, address.point);
     }
@@ -30,7 +31,7 @@ pub(crate) fn show(args: &args::Show) -> Result<u8, Problem> {
                     return Ok(0);
                 }
                 if let Some(text) = transcript.event(&event)
-                    && !render::out(text)?
+                    && !render::out_plain(&text)?
                 {
                     return Ok(0);
                 }
@@ -68,7 +69,7 @@ fn request(path: &Path, point: Option<Point>) -> Result<u8, Problem> {
     }
     if let Some((seq, body)) = &found {
         render::err(format!("request of event {seq}, {} bytes", body.len()));
-        if !render::out([body, &b"\n"[..]].concat())? {
+        if !render::out_exact(&[body, &b"\n"[..]].concat())? {
             return Ok(0);
         }
     }

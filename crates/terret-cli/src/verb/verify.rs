@@ -15,6 +15,10 @@ use crate::render;
 pub(crate) fn verify(args: &args::Verify) -> Result<u8, Problem> {
     let paths = match &args.address {
         Some(address) => vec![open::find(address)?.0],
+        None if !args.all => {
+            let problem = Problem::usage("which session? `verify` takes an address, or `--all`");
+            return Err(problem.hint("terret verify latest"));
+        }
         None => open::store()?
             .list()?
             .into_iter()
@@ -34,18 +38,17 @@ fn one(args: &args::Verify, path: &Path, head: Option<(Seq, Digest)>) -> Result<
     let report = match prove(path) {
         Ok(report) => report,
         Err(e) if args.all => {
-            render::out(format!("FAILED  {}: {e}\n", path.display()))?;
+            render::out_plain(&format!("FAILED  {}: {e}\n", path.display()))?;
             return Ok(exit::LOG);
         }
         Err(e) => return Err(e.into()),
     };
     let head = head.map(|head| holds_head(path, head)).transpose()?;
     let ok = report.holds() && head.is_none_or(|head| head == Head::Held);
-    let text = match args.json {
-        true => format!("{}\n", as_json(path, &report, ok)),
-        false => as_text(path, &report, ok, head),
+    match args.json {
+        true => render::out(format!("{}\n", as_json(path, &report, ok)))?,
+        false => render::out_plain(&as_text(path, &report, ok, head))?,
     };
-    render::out(text)?;
     Ok(if ok { 0 } else { exit::LOG })
 }
 

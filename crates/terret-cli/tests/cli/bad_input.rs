@@ -33,7 +33,8 @@ fn an_unknown_provider_is_told_which_there_are() {
     refused(place.run(&["run", "-m", "gpt-5", "hi"]), &["`gpt-5` is not a model", "PROVIDER/MODEL"]);
     refused(place.run(&["run", "hi"]), &["no model was chosen", "script:demo"]);
     refused(place.run(&["run", "-m", "script:no-such-file", "hi"]), &["no-such-file"]);
-    refused(place.run(&["run", "-m", &place.script("sya hello"), "hi"]), &["sya"]);
+    let mistaken = place.run(&["run", "-m", &place.script("sya hello"), "hi"]);
+    refused(mistaken, &["sya", "line 1", "script-format.md"]);
 }
 
 #[test]
@@ -156,6 +157,15 @@ fn a_prompt_too_large_for_a_line_is_refused_and_loses_nothing() {
     assert!(place.bytes().starts_with(&before));
     place.ok(&["verify", "latest"]);
     place.ok(&["run", "-c", "smaller"]);
+
+    // A new session is not even begun. Control characters take six bytes in the log.
+    let place = Place::new();
+    for text in ["x".repeat(5 << 20), "\u{1}".repeat(1 << 20)] {
+        let mut command = place.command(&["run", "-m", &model]);
+        command.stdin(std::fs::File::open(place.file("large.txt", &text)).unwrap());
+        refused(Running::start(command).end(), &["too large", "in the working directory"]);
+        assert!(place.kept().is_empty());
+    }
 }
 
 #[test]
@@ -168,10 +178,10 @@ fn numbers_as_large_as_they_come_are_taken() {
     }
     place.ok(&["run", "-m", &model, "--set", "timeout_s=9223372036854775807", "hi"]);
     place.ok(&["run", "-m", &model, "--set", "idle_timeout_s=9223372036854775807", "hi"]);
-    assert_eq!(place.ok(&["log", "latest", "--around", &most]).text(), "");
-    assert_eq!(place.ok(&["log", &format!("latest@{most}")]).text(), "");
+    refused(place.run(&["log", "latest", "--around", &most]), &["no event", "last event"]);
+    refused(place.run(&["log", &format!("latest@{most}")]), &["no event", "last event"]);
     place.ok(&["log", "latest", "--from", &most]);
-    place.ok(&["show", &format!("latest@{most}")]);
+    refused(place.run(&["show", &format!("latest@{most}")]), &["no event", "last event"]);
 }
 
 #[test]
@@ -198,6 +208,79 @@ fn a_point_that_names_a_step_prints_that_step() {
     assert_eq!((count(&second, "request/attempt"), count(&second, "tool/result")), (1, 1));
     assert_eq!(count(&types("latest@1.2"), "step/start"), 1);
     for address in ["latest@1.3", "latest@2.1", "latest@1.1#3", "latest@1.2#2"] {
-        refused(place.run(&["log", address]), &["names no step", address]);
+        for verb in [&["log", address][..], &["show", address], &["show", address, "--request"]] {
+            refused(place.run(verb), &["names no", address, "there is"]);
+        }
+    }
+    refused(place.run(&["log", "latest@1.3"]), &["turn 1 has 2 steps"]);
+    refused(place.run(&["show", "latest@9.9"]), &["1 turn; turn 1 has 2 steps"]);
+    refused(place.run(&["show", "latest@1.1#3"]), &["step 1.1 has 2 attempts"]);
+}
+
+#[test]
+fn a_type_of_event_that_does_not_exist_is_told_the_nearest() {
+    let place = Place::new();
+    place.ok(&["run", "-m", &place.script("say Yes."), "hi"]);
+    refused(place.run(&["log", "latest", "--type", "tool/cal"]), &["`tool/cal`", "`tool/call`"]);
+    refused(place.run(&["log", "latest", "--type", "bogus"]), &["`bogus`", "terret schema"]);
+    for kind in ["tool/call", "x/mine/note"] {
+        assert_eq!(place.ok(&["log", "latest", "--type", kind]).text(), "");
+    }
+}
+
+#[test]
+fn the_trash_takes_only_what_is_named() {
+    let place = Place::new();
+    place.ok(&["run", "-m", &place.script("say Yes."), "hi"]);
+    refused(place.run(&["sessions", "rm", "latest"]), &["`latest`", "terret sessions"]);
+    assert_eq!(place.logs().len(), 1);
+}
+
+#[test]
+fn words_in_the_wrong_place_are_told_the_right_one() {
+    let place = Place::new();
+    let model = place.script("say Yes.");
+    let hint = format!("terret run -m {model} 'say hello'");
+    refused(place.run(&["-m", &model, "say hello"]), &[&hint]);
+    refused(place.run(&["-m", &model, "run", "say hello"]), &[&hint]);
+    refused(place.run(&["say hello"]), &["terret run 'say hello'"]);
+    let ran = place.run(&["run", "-m", &model, "--max-steps", "-1", "hi"]).exits(2).says("--max-steps");
+    assert!(!ran.err.contains("-- -1"), "{}", ran.err);
+    place.run(&["run", "-m", &model, "--ephemeral", "--session-id", "q", "hi"]).exits(2).says("--session-id");
+    refused(place.run(&["verify"]), &["address", "`--all`"]);
+    assert!(place.logs().is_empty());
+}
+
+#[test]
+fn a_prompt_may_begin_with_a_dash_and_the_last_flag_wins() {
+    let place = Place::new();
+    let server = Server::start(|_, _| Reply::Stream(says("ok")));
+    place.ok(&server.run(&["-p", "-starts with a dash"]));
+    assert_eq!(server.requests()[0].prompt(), "-starts with a dash");
+    place.ok(&server.run(&["--cwd", "nowhere", "--cwd", ".", "--set", "max_retries=0", "hi"]));
+}
+
+#[test]
+fn a_home_that_is_a_file_is_named() {
+    let place = Place::new();
+    std::fs::write(place.home(), "").unwrap();
+    let home = place.home().display().to_string();
+    for verb in [&["sessions"][..], &["doctor"], &["run", "-m", "script:demo", "hi"]] {
+        refused(place.run(verb), &["is not a directory", &home, "TERRET_HOME"]);
+    }
+}
+
+#[test]
+fn a_misspelt_variable_is_noted() {
+    let place = Place::new();
+    let model = place.script("say Yes.");
+    for verb in [&["run", "-m", &model, "hi"][..], &["doctor"]] {
+        let mut command = place.command(verb);
+        command.env("TERRET_MAX_STEP", "3").env("TERRET_CALL", "a/1.1.0").env("TERRET_RUN", "x");
+        let ran = Running::start(command).end().exits(0);
+        let told = ran.text() + &ran.err;
+        let note = "note: `TERRET_MAX_STEP` is not read; did you mean `TERRET_MAX_STEPS`?";
+        assert!(told.contains(note), "{told}");
+        assert!(!told.contains("TERRET_CALL") && !told.contains("TERRET_RUN"), "{told}");
     }
 }

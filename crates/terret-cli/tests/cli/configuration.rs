@@ -121,3 +121,17 @@ fn rules_that_cannot_be_read_are_named() {
     std::fs::create_dir(&path).unwrap();
     assert!(rules(&place).contains("it is not a file"));
 }
+
+#[test]
+fn doctor_says_where_nothing_can_be_written() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let locked = "(cannot be written)";
+    assert!(!place.ok(&["doctor"]).text().contains(locked));
+    std::fs::create_dir_all(place.home()).unwrap();
+    std::fs::set_permissions(place.home(), PermissionsExt::from_mode(0o500)).unwrap();
+    // Nothing is locked to root.
+    let is_root = std::fs::write(place.home().join("x"), "").is_ok();
+    assert_eq!(place.ok(&["doctor"]).text().contains(locked), !is_root);
+    std::fs::set_permissions(place.home(), PermissionsExt::from_mode(0o700)).unwrap();
+}

@@ -75,9 +75,11 @@ fn the_answer_goes_to_a_file() {
     let ran = place.ok(&["run", "-m", &model, "-o", "answer.txt", "hi"]);
     assert_eq!(place.read("answer.txt").trim_end(), "The answer.");
     assert_eq!(ran.text(), "The answer.\n");
-    // A file that cannot be written is said, and the session is there all the same.
-    place.run(&["run", "-c", "-o", "no/such/dir/answer.txt", "hi"]).exits(1).says("no/such/dir/answer.txt");
-    assert_eq!(place.all("turn/end").len(), 2);
+    // A file that cannot be written is said before anything is asked.
+    for file in ["no/such/dir/answer.txt", ".", "answer.txt/x"] {
+        place.run(&["run", "-c", "-o", file, "hi"]).exits(2).says(file);
+    }
+    assert_eq!(place.all("turn/end").len(), 1);
 }
 
 #[test]
@@ -108,6 +110,33 @@ fn a_session_has_the_id_it_was_given() {
         place.run(&["run", "-m", &model, &format!("--session-id={bad}"), "hi"]).exits(2).says("error:");
     }
     assert_eq!(place.logs().len(), 1);
+}
+
+#[test]
+fn what_it_says_to_type_can_be_typed() {
+    let place = Place::new();
+    let server = Server::start(|_, _| Reply::Stream(says("ok")));
+    std::fs::create_dir(place.work().join("a dir")).unwrap();
+    let set = "providers.test.headers.x-key=secret";
+    let ran =
+        place.ok(&server.run(&["--permissions", "read-only", "--set", "max_retries=0", "--set", set, "hi"]));
+    assert!(!ran.err.contains("secret"), "{}", ran.err);
+    let id = id_of(&place.log());
+    let typed = |err: &str| {
+        let line = err.lines().find_map(|line| line.strip_prefix("go on with: terret ")).unwrap().to_owned();
+        let mut command = std::process::Command::new("sh");
+        let line = format!("exec \"$0\" {}", line.replace('…', "more"));
+        command.args(["-c", &line, env!("CARGO_BIN_EXE_terret")]).env_clear();
+        command.env("TERRET_HOME", place.home()).current_dir(place.work()).stdin(Stdio::null());
+        (line, Running::start(command).end().exits(0))
+    };
+    let (line, again) = typed(&ran.err);
+    assert!(line.contains(&format!("run -r {id} --permissions read-only --set ")), "{line}");
+    assert!(line.contains("headers.x-key=more"), "{line}");
+    // What the session remembers is not repeated; another directory is.
+    assert!(!again.err.contains("--cwd"), "{}", again.err);
+    let moved = place.ok(&server.run(&["-r", &id, "--cwd", "a dir", "hi"]));
+    assert!(typed(&moved.err).0.contains("/a dir'"), "{}", moved.err);
 }
 
 #[test]

@@ -131,7 +131,10 @@ fn damage_in_the_middle_stops_writers_and_hides_nothing_else() {
         assert!(torn_files_of(&log).is_empty());
         // The list and the other session are there all the same.
         let listed = place.ok(&["sessions"]).text();
-        assert!(listed.contains("damaged:") && listed.contains("other"), "{listed}");
+        assert!(listed.contains("damaged  ") && listed.contains("other"), "{listed}");
+        assert!(!listed.contains("line "), "the table stays a table: {listed}");
+        assert!(place.ok(&["sessions", "show", &id]).text().contains(&said));
+        assert!(place.run(&["doctor"]).exits(5).text().contains(&said));
         place.ok(&["verify", "other"]);
         place.run(&["verify", "--all"]).exits(5);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::time::Duration;
 
-use crate::place::{Place, Running, contains};
+use crate::place::{Place, Running, contains, wait_until};
 use crate::server::{Reply, Server, calls, says};
 
 /// Processes that are killed, and the sessions they share.
@@ -127,4 +127,17 @@ impl Random {
         let x = (self.0 ^ (self.0 >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         x ^ (x >> 32)
     }
+}
+
+#[test]
+fn an_open_turn_counts() {
+    let place = Place::new();
+    let model = place.script("call shell {\"command\": \"echo x > ran; sleep 0.3\"}\n---\nsay Two.");
+    let mut run = place.start(&["run", "-m", &model, "hi"]);
+    wait_until("the tool runs", || place.work().join("ran").exists());
+    run.kill();
+    let shown = place.ok(&["sessions", "show", "latest"]).text();
+    assert!(shown.contains("turns    1 (1 is open)\n"), "{shown}");
+    place.ok(&["run", "-c", "more"]);
+    assert!(place.ok(&["sessions", "show", "latest"]).text().contains("turns    2\n"));
 }

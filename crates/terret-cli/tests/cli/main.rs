@@ -15,4 +15,5 @@ mod secrets;
 mod server;
 mod signals;
 mod streams;
+mod terminal;
 mod trouble;

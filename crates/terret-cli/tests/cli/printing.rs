@@ -192,7 +192,7 @@ fn the_last_answer_is_kept_whole_or_not_touched() {
     let ran = place.ok(&["run", "-m", &model, "-o", "/dev/stdout", "hi"]);
     assert_eq!(ran.text(), "First.\nFirst.");
     assert_eq!(std::fs::symlink_metadata("/dev/stdout").unwrap().modified().unwrap(), dev);
-    place.run(&["run", "-m", &model, "-o", "nowhere/a.txt", "hi"]).exits(1).says("`nowhere/a.txt`");
+    place.run(&["run", "-m", &model, "-o", "nowhere/a.txt", "hi"]).exits(2).says("`nowhere/a.txt`");
     place.run(&["run", "-m", &model, "-o", "/dev/full", "hi"]).exits(1).says("`/dev/full`");
     let names = std::fs::read_dir(place.work()).unwrap().flatten().map(|e| e.file_name());
     assert_eq!(

@@ -87,6 +87,39 @@ fn term_says_that_the_process_had_to_end() {
 }
 
 #[test]
+fn a_terminal_that_goes_away_counts_like_term() {
+    let place = Place::new();
+    let arguments = serde_json::json!({ "command": "echo $$ > shell.pid; sleep 30" }).to_string();
+    let server = Server::start(move |_, _| Reply::Stream(calls("shell", &arguments)));
+    let run = place.start(&server.run(&["go"]));
+    wait_until("the tool runs", || !place.read("shell.pid").trim().is_empty());
+    run.signal("HUP");
+    run.end().exits(143);
+    assert!(!lives(&place.read("shell.pid")));
+    assert_eq!(place.reason()["cause"]["type"], "disposed");
+    place.ok(&["verify", "latest"]);
+}
+
+#[test]
+fn a_run_under_nohup_outlives_its_terminal_and_still_hears_term() {
+    let place = Place::new();
+    let model = place.script("call shell {\"command\": \"echo > ran; sleep 30\"}\n---\nsay Done.");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_terret")]);
+    command.args(["run", "-m", &model, "hi"]).env("TERRET_HOME", place.home()).current_dir(place.work());
+    command.stdin(std::process::Stdio::null());
+    let run = crate::place::Running::start(command);
+    wait_until("the tool runs", || place.work().join("ran").exists());
+    run.signal("HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(place.all("turn/cancel").is_empty());
+    run.signal("TERM");
+    let ran = run.end().exits(143);
+    assert!(!ran.err.contains("left at once"), "{}", ran.err);
+    assert_eq!(place.reason()["cause"]["type"], "disposed");
+}
+
+#[test]
 fn ctrl_c_during_a_tool_leaves_no_child() {
     let place = Place::new();
     let command = "echo $$ > shell.pid; sleep 30 & echo $! > sleep.pid; wait";

@@ -200,10 +200,80 @@ fn progress_is_shown_on_demand() {
     let place = Place::new();
     let model = place.script("say First.\ncall shell {\"command\": \"echo out\"}\n---\nsay Second.");
     let quiet = place.ok(&["run", "-m", &model, "hi"]);
-    assert!(!quiet.err.contains("$ shell"), "{}", quiet.err);
-    let told = place.ok(&["run", "-m", &model, "-v", "hi"]).says("$ shell").says("First.");
+    assert!(!quiet.err.contains("$ 1.1.0"), "{}", quiet.err);
+    let told = place
+        .ok(&["run", "-m", &model, "-v", "hi"])
+        .says("$ 1.1.0 shell {")
+        .says("  1.1.0 shell: ok\n    out\n")
+        .says("First.");
     assert_eq!(told.text(), "Second.\n");
     let mut plain = place.command(&["show", "latest"]);
     plain.env("NO_COLOR", "1");
     assert!(!Running::start(plain).end().out.contains(&0x1b));
+}
+
+#[test]
+fn calls_and_results_are_told_apart() {
+    let place = Place::new();
+    let server = Server::start(|n, _| match n {
+        0 => Reply::Stream(calls("write", "{\n  \"path\": \"a b\",\n  \"content\": \"x\\n\\\" y\"\n}")),
+        _ => Reply::Stream(says("Done.")),
+    });
+    let ran = place.ok(&server.run(&["-v", "--permissions", "read-only", "hi"]));
+    // It was refused before it started, and still it is shown what was asked for.
+    let line = "$ 1.1.0 write {\"path\":\"a b\",\"content\":\"x\\n\\\" y\"}\n  1.1.0 write: denied";
+    for text in [ran.err, place.ok(&["show", "latest"]).text()] {
+        assert!(text.contains(line), "{text}");
+    }
+    let model = place.script(
+        "call shell {\"command\": \"sleep 0.3; echo slow\"}\ncall read {\"path\": \"none\"}\n---\nsay Done.",
+    );
+    place.ok(&["run", "-m", &model, "hi"]);
+    let text = place.ok(&["show", "latest"]).text();
+    assert!(text.contains("  1.1.0 shell: ok\n    slow\n"), "{text}");
+    assert!(text.contains("  1.1.1 read: error"), "{text}");
+}
+
+#[test]
+fn nothing_of_a_model_or_a_file_acts_on_the_terminal() {
+    const NASTY: &str = "\u{1b}[2J\u{1b}]0;title\u{7}\r\u{9b}1m\u{202e}x\u{7f}";
+    let place = Place::new();
+    let server = Server::start(|n, _| match n {
+        0 => Reply::Stream(calls("read", &serde_json::json!({ "path": NASTY }).to_string())),
+        1 => Reply::Stream(says(NASTY)),
+        _ => crate::server::plain(400, "text/plain", NASTY),
+    });
+    let harmless = |bytes: &[u8]| {
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let bad = text.chars().find(|c| (c.is_control() && *c != '\n' && *c != '\t') || *c == '\u{202e}');
+        assert!(bad.is_none(), "{bad:?} in {text:?}");
+    };
+    let ran = place.ok(&server.run(&["-v", NASTY]));
+    harmless(ran.err.as_bytes());
+    // A pipe gets the exact text.
+    assert_eq!(ran.text(), format!("{}\n", NASTY.trim_end()));
+    let failed = place.run(&server.run(&["-c", "-v", "again"])).exits(1).says("ended: failed");
+    harmless(failed.err.as_bytes());
+    for verb in [
+        &["show", "latest"][..],
+        &["log", "latest"],
+        &["sessions"],
+        &["sessions", "show", "latest"],
+        &["doctor"],
+    ] {
+        harmless(&place.ok(verb).out);
+    }
+    assert!(place.ok(&["show", "latest"]).text().contains("\\u{1b}[2J"));
+    for args in [
+        &["run", "-m", "script:demo", "--tools", NASTY, "hi"][..],
+        &["log", "latest", "--type", NASTY],
+        &[NASTY],
+    ] {
+        harmless(place.run(args).exits(2).err.as_bytes());
+    }
+    assert_eq!(place.ok(&["log", "latest", "--json"]).out, place.bytes());
+    assert_eq!(
+        place.ok(&["show", "latest@1.2", "--request"]).out.strip_suffix(b"\n").unwrap(),
+        server.requests()[1].body
+    );
 }

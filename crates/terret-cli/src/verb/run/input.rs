@@ -3,8 +3,13 @@
 use std::io::{IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 
+use terret::limits::MAX_MESSAGE_BYTES;
+
 use crate::args;
 use crate::problem::{Problem, exit};
+
+/// Bytes of a message beside its text.
+const AROUND: usize = 1024;
 
 /// The prompt; `None` where a resumed run needs none.
 pub(super) fn prompt(args: &args::Run) -> Result<Option<String>, Problem> {
@@ -15,13 +20,27 @@ pub(super) fn prompt(args: &args::Run) -> Result<Option<String>, Problem> {
         true => Some(read()?).filter(|text| !text.trim().is_empty()),
         false => None,
     };
-    match (given, piped) {
+    let prompt = match (given, piped) {
         (Some(given), _) if given.trim().is_empty() => Err(empty()),
         (Some(given), None) => Ok(Some(given.to_owned())),
         (Some(given), Some(piped)) => Ok(Some(format!("{given}\n\n<stdin>\n{}\n</stdin>", piped.trim_end()))),
         (None, Some(piped)) => Ok(Some(piped)),
         (None, None) if resumed && !asked => Ok(None),
         (None, None) => Err(empty()),
+    }?;
+    prompt.map(fitting).transpose()
+}
+
+/// Refuses a prompt that a message cannot hold, before a session is made for it.
+fn fitting(prompt: String) -> Result<String, Problem> {
+    // As it will stand in the log, where some characters take six bytes.
+    let bytes = serde_json::to_string(&prompt).map_or(usize::MAX, |json| json.len());
+    match bytes > MAX_MESSAGE_BYTES - AROUND {
+        true => Err(Problem::usage(format!(
+            "the prompt is too large: {bytes} bytes, a message holds {MAX_MESSAGE_BYTES}"
+        ))
+        .hint("save it to a file in the working directory, and name the file in the prompt")),
+        false => Ok(prompt),
     }
 }
 

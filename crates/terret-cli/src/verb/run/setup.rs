@@ -4,21 +4,26 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use terret::agent::{Agent, Builder, parse_route};
 use terret::config::Config;
+use terret::core::chunk::code;
 use terret::core::fact::Fact;
 use terret::core::id::{BadSessionId, SessionId};
+use terret::model::failure::without_userinfo;
 use terret::model::{Models, Proposal, ProviderSettings, Providers};
 use terret::policy::{Budget, Repeat, Retry};
 use terret::store::{Address, MemoryStore, Scan};
 use terret::tool::{Permissions, Tool, builtin};
 
-use super::output::Told;
+use super::told::Told;
 use crate::args::{self, Mode};
 use crate::open;
 use crate::problem::{Problem, exit};
+use crate::render::shell;
 
-pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<Agent, Problem> {
+/// The agent, and the command that goes on with its session; none for one that is not kept.
+pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<(Agent, Option<String>), Problem> {
     let here = open::cwd(args.cwd.as_deref())?;
     let id = args.session_id.as_deref().map(new_id).transpose()?;
     let found = session(args, &here, told)?;
@@ -52,12 +57,39 @@ pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<Agent, P
     builder = policies(builder, args, &config);
     builder = told.listen(builder);
     if args.ephemeral {
-        return Ok(builder.store(MemoryStore::default()).create(None).await?);
+        return Ok((builder.store(MemoryStore::default()).create(None).await?, None));
     }
+    let elsewhere = found.as_ref().is_some_and(|found| Path::new(&found.cwd) != cwd);
+    let flags = flags(args, elsewhere.then_some(&*cwd));
     builder = builder.store(open::store()?.syncing_in_place());
-    match found {
-        Some(found) => Ok(builder.resume(&found.id).await?),
-        None => Ok(builder.create(id).await?),
+    let agent = match found {
+        Some(found) => builder.resume(&found.id).await?,
+        None => builder.create(id).await?,
+    };
+    let again = format!("terret run -r {}{flags}", agent.id());
+    Ok((agent, Some(again)))
+}
+
+/// The flags of this run that the session does not remember and the next run needs.
+fn flags(args: &args::Run, cwd: Option<&Path>) -> String {
+    let mut flags = String::new();
+    if let Some(cwd) = cwd {
+        flags.push_str(&format!(" --cwd {}", shell::quoted(&cwd.to_string_lossy())));
+    }
+    if let Some(mode) = args.permissions.and_then(|mode| mode.to_possible_value()) {
+        flags.push_str(&format!(" --permissions {}", mode.get_name()));
+    }
+    for word in &args.sets {
+        flags.push_str(&format!(" --set {}", shell::quoted(&shown(word))));
+    }
+    flags
+}
+
+/// A `--set` as it may be shown: no header, no password of a URL.
+fn shown(word: &str) -> String {
+    match word.split_once('=') {
+        Some((name, _)) if name.split('.').nth(2) == Some("headers") => format!("{name}=…"),
+        Some(_) | None => without_userinfo(word),
     }
 }
 
@@ -101,7 +133,14 @@ fn check_model(
     let (provider, model) = route?;
     let proposal = Proposal { provider, model, ..Proposal::default() };
     let ready = models.adapter(&proposal.provider).and_then(|adapter| adapter.prepare(&proposal));
-    ready.map(|_| ()).map_err(|failure| Problem::usage(failure.message).hint("terret doctor"))
+    ready.map(|_| ()).map_err(|failure| {
+        let hint = match (proposal.provider.as_str(), failure.code.as_str()) {
+            ("script", code::INVALID_REQUEST) => "what a line may say is in docs/reference/script-format.md",
+            ("script", _) => "terret run -m script:demo \"…\" plays the script that is built in",
+            _ => "terret doctor",
+        };
+        Problem::usage(failure.message).hint(hint)
+    })
 }
 
 /// A session to go on with.
