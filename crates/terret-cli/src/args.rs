@@ -32,6 +32,8 @@ pub(crate) enum Verb {
     Show(Show),
     /// Prove a session: every line intact, every request rebuilt from what stood before it.
     Verify(Verify),
+    /// List the messages that wait in a session; let one go, or take one off.
+    Queue(Queue),
     /// Look at the installation: places, configuration, keys, damaged logs.
     Doctor(Doctor),
     /// Print JSON Schema of the events, of stream-json and of the configuration.
@@ -203,7 +205,25 @@ pub(crate) struct Verify {
 }
 
 #[derive(clap::Args, Debug)]
+pub(crate) struct Queue {
+    /// Session: `latest`, a prefix, an id, or (to look only) a path.
+    pub(crate) address: String,
+    /// Let a held message go: the next run reads it. An id or the beginning of one.
+    #[arg(long, value_name = "MESSAGE")]
+    pub(crate) release: Option<String>,
+    /// Take a message off. An id or the beginning of one.
+    #[arg(long, value_name = "MESSAGE")]
+    pub(crate) rm: Option<String>,
+    /// Print JSON, one object a line.
+    #[arg(long, conflicts_with_all = ["release", "rm"])]
+    pub(crate) json: bool,
+}
+
+#[derive(clap::Args, Debug)]
 pub(crate) struct Doctor {
+    /// Only the plugins of a run, outermost first, and where each listens.
+    #[arg(long)]
+    pub(crate) plugins: bool,
     /// Only the configuration: each effective value and where it comes from.
     #[arg(long)]
     pub(crate) config: bool,

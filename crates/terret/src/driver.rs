@@ -122,6 +122,11 @@ impl Driver {
         Ok(())
     }
 
+    /// From here on no turn starts.
+    pub(crate) fn rest(&mut self) -> Result<(), Error> {
+        self.take(Input::Rest).map(|_| ())
+    }
+
     pub(crate) async fn run(mut self) {
         loop {
             let outcome = match self.settle().await {

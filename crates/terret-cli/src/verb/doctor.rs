@@ -1,12 +1,15 @@
 //! `terret doctor`: what is where, what is set and by whom, which keys are there, which logs are damaged.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{Access, access};
+use terret::Agent;
 use terret::config::{Config, KEYS, Places};
 use terret::error::Error;
-use terret::model::BUILT_IN;
 use terret::model::failure::without_userinfo;
+use terret::model::{BUILT_IN, Providers};
+use terret::policy::{Budget, Retry};
 use terret::store::{BY, Condition, FileStore};
 
 use crate::args;
@@ -15,6 +18,10 @@ use crate::problem::{Problem, exit};
 use crate::render;
 
 pub(crate) fn doctor(args: &args::Doctor) -> Result<u8, Problem> {
+    if args.plugins {
+        render::out_plain(&plugins()?)?;
+        return Ok(0);
+    }
     let places = open::places()?;
     let cwd = open::cwd(None)?;
     let (mut config, wrong) = Config::gather(&places, &cwd, &open::env, &args.sets);
@@ -34,6 +41,19 @@ pub(crate) fn doctor(args: &args::Doctor) -> Result<u8, Problem> {
     text.push_str(&logs);
     render::out_plain(&text)?;
     Ok(if damaged { exit::LOG } else { misconfigured })
+}
+
+/// The plugins of a run, and where each listens.
+fn plugins() -> Result<String, Problem> {
+    let models = Arc::new(Providers::new(Box::new(|_| None)));
+    let builder = super::run::standard(Agent::builder(models), Retry::default(), Budget::all());
+    let order = builder.plugin_order()?.join(" → ");
+    let chains = builder.chains()?.into_iter();
+    let lines = chains.map(|(seam, plugins)| match plugins.is_empty() {
+        true => format!("  {seam:<24} -\n"),
+        false => format!("  {seam:<24} {}\n", plugins.join(" → ")),
+    });
+    Ok(format!("plugins, outermost first\n  {order}\n\nseams\n{}", lines.collect::<String>()))
 }
 
 fn about(places: &Places) -> String {

@@ -19,6 +19,7 @@ use crate::args;
 use crate::problem::{Problem, exit};
 use crate::render::{self, ending};
 use output::Output;
+pub(crate) use setup::standard;
 use told::Told;
 
 pub(crate) fn run(args: args::Run) -> Result<u8, Problem> {

@@ -11,6 +11,7 @@ mod fifty_steps;
 mod kill;
 mod place;
 mod printing;
+mod queue;
 mod secrets;
 mod server;
 mod signals;

@@ -36,6 +36,7 @@ pub struct Builder {
     plugins: Vec<Arc<dyn Plugin>>,
     clock: Arc<dyn Clock>,
     idle_timeout: Duration,
+    at_rest: bool,
 }
 
 impl Agent {
@@ -55,6 +56,7 @@ impl Agent {
             plugins: Vec::new(),
             clock: Arc::new(SystemClock),
             idle_timeout: Duration::from_millis(IDLE_TIMEOUT_MS),
+            at_rest: false,
         }
     }
 }
@@ -160,6 +162,17 @@ impl Builder {
         self
     }
 
+    /// Starts no turn: for a look at a session and its queue, and for changing what waits.
+    pub fn at_rest(mut self) -> Self {
+        self.at_rest = true;
+        self
+    }
+
+    /// Which plugins listen at which waterfall, outermost first. Fails as [`Builder::create`] would.
+    pub fn chains(self) -> Result<[(&'static str, Vec<String>); 8], Error> {
+        Ok(self.assembled()?.seams.chains())
+    }
+
     /// A new session, under this id or a fresh one. Needs a tokio runtime, on which the agent then runs.
     pub async fn create(self, id: Option<SessionId>) -> Result<Agent, Error> {
         let builder = self.assembled()?;
@@ -228,9 +241,12 @@ impl Builder {
         let start = opened.log.length();
         let left_open = folds.turns.open().cloned();
         let (send, progress) = watch::channel(Progress { bytes: start, ..Progress::default() });
-        let broken = send.clone();
-        let (driver, header) =
+        let (broken, at_rest) = (send.clone(), self.at_rest);
+        let (mut driver, header) =
             Driver::new(opened, folds, Arc::new(world), base, handle.downgrade(), mail, send)?;
+        if at_rest {
+            driver.rest()?;
+        }
         tokio::spawn(async move {
             if std::panic::AssertUnwindSafe(driver.run()).catch_unwind().await.is_err() {
                 // What was written stays; who waits must learn that nothing more comes.

@@ -250,8 +250,13 @@ fn policies(builder: Builder, args: &args::Run, config: &Config) -> Builder {
         wall_time: args.timeout.or(config.number("timeout_s")).map(Duration::from_secs),
     };
     let idle = config.number("idle_timeout_s").map(Duration::from_secs);
-    let builder = builder.plugin(retry).plugin(Repeat::default()).plugin(budget);
+    let builder = standard(builder, retry, budget);
     idle.into_iter().fold(builder, Builder::idle_timeout)
+}
+
+/// The plugins every run has.
+pub(crate) fn standard(builder: Builder, retry: Retry, budget: Budget) -> Builder {
+    builder.plugin(retry).plugin(Repeat::default()).plugin(budget)
 }
 
 fn read(path: &Path) -> Result<String, Problem> {
