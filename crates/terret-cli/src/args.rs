@@ -71,6 +71,10 @@ pub(crate) struct Run {
     /// Go on with a given session.
     #[arg(short, long, value_name = "ADDR", conflicts_with_all = ["session_id", "ephemeral"])]
     pub(crate) resume: Option<String>,
+    /// With `-c` or `-r`: go on inside the turn the last run left open, instead of closing it. Finished calls
+    /// do not run again, nor do those that might do something twice.
+    #[arg(long)]
+    pub(crate) resume_turn: bool,
     /// Id of the new session.
     #[arg(long, value_name = "ID")]
     pub(crate) session_id: Option<String>,

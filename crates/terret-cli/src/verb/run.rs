@@ -75,9 +75,20 @@ impl Run {
         let Run { args, agent, told, .. } = self;
         let resumed = args.continue_ || args.resume.is_some();
         let before = agent.look().await?;
-        if before.suspended {
-            agent.recover(Recovery::Close).await?;
-            told.closed();
+        match (before.suspended, args.resume_turn) {
+            (true, true) => {
+                agent.recover(Recovery::ResumeTurn { keyed: Vec::new() }).await?;
+                told.note("going on inside the turn the last run left open".to_owned());
+            }
+            (true, false) => {
+                agent.recover(Recovery::Close).await?;
+                told.closed();
+            }
+            (false, true) => {
+                let problem = Problem::usage("the session has no open turn to go on with");
+                return Err(problem.hint(format!("terret run -r {} \"…\"", agent.id())));
+            }
+            (false, false) => {}
         }
         let (mut nothing, mut due) = (false, 0);
         match prompt {

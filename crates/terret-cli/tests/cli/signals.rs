@@ -204,3 +204,24 @@ fn a_session_that_is_written_can_be_read_and_not_be_moved() {
     assert!(place.logs().is_empty());
     assert!(place.home().join("trash/busy/log.jsonl").exists());
 }
+
+#[test]
+fn a_turn_left_open_is_gone_on_with_and_its_unsafe_call_does_not_run_again() {
+    let place = Place::new();
+    let command = "echo ran >> runs; echo $$ > pid; sleep 30";
+    let model =
+        place.script(&format!("call shell {}\n---\nsay Went on.", serde_json::json!({ "command": command })));
+    let mut run = place.start(&["run", "-m", &model, "--session-id", "open", "go"]);
+    wait_until("the tool runs", || !place.read("pid").trim().is_empty());
+    run.kill();
+    let _ = std::process::Command::new("kill").args(["-9", place.read("pid").trim()]).status();
+    let ran = place.ok(&["run", "-r", "open", "--resume-turn"]);
+    assert_eq!(ran.text(), "Went on.\n");
+    assert_eq!(place.read("runs"), "ran\n");
+    assert_eq!(place.all("tool/result")[0]["outcome"], "unknown");
+    assert_eq!((place.all("turn/start").len(), place.all("turn/end").len()), (1, 1));
+    // Nothing is open any more, and without a session there is nothing to go on with.
+    place.run(&["run", "-r", "open", "--resume-turn"]).exits(2).says("no open turn");
+    place.run(&["run", "-m", &model, "--resume-turn", "go"]).exits(2).says("--resume-turn");
+    place.ok(&["verify", "open"]);
+}

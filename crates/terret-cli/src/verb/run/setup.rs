@@ -27,6 +27,12 @@ pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<(Agent, 
     let here = open::cwd(args.cwd.as_deref())?;
     let id = args.session_id.as_deref().map(new_id).transpose()?;
     let found = session(args, &here, told)?;
+    if args.resume_turn && found.is_none() {
+        return Err(Problem::usage(
+            "`--resume-turn` goes on with a session: name it by `-r`, or take the newest by `-c`",
+        )
+        .hint("terret run -c --resume-turn"));
+    }
     // A resumed session works where it worked before, unless told otherwise.
     let cwd = match (&found, &args.cwd) {
         (Some(found), None) => open::cwd(Some(Path::new(&found.cwd)))?,
