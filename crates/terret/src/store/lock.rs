@@ -5,6 +5,7 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::places::{boot_id, host};
@@ -13,6 +14,9 @@ use crate::error::Error;
 /// How often and how many times the note of a lock's owner is looked for: it is written right after taking it.
 const NOTE_EVERY: std::time::Duration = std::time::Duration::from_millis(10);
 const NOTE_LOOKS: u32 = 30;
+
+/// How many times a lock is looked at again whose owner is dead: a second and more, before it is refused.
+const GHOST_LOOKS: u32 = 100;
 
 /// How often a session that is moved away and begun again while we lock it is tried anew.
 const MOVES: u32 = 3;
@@ -33,7 +37,7 @@ impl Lock {
     /// Takes the lock of the session in `dir`, or says who has it.
     pub(super) fn take(dir: &Path, id: &str, now_ms: u64) -> Result<Self, Error> {
         let path = dir.join("lock");
-        let mut moved = 0;
+        let (mut moved, mut ghosts) = (0, 0);
         let mut file = loop {
             let mut file = OpenOptions::new()
                 .read(true)
@@ -50,6 +54,13 @@ impl Lock {
                 Ok(()) => return Err(Error::NoSession(id.to_owned())),
                 Err(TryLockError::WouldBlock) => {
                     let owner = owner_of(&mut file, dir);
+                    // A process killed while it was starting another leaves its open files to that one until
+                    // the new program begins: a moment, on a busy machine a long one.
+                    if ghosts < GHOST_LOOKS && owner.as_ref().is_some_and(is_dead) {
+                        ghosts += 1;
+                        std::thread::sleep(NOTE_EVERY);
+                        continue;
+                    }
                     return Err(Error::Busy {
                         id: id.to_owned(),
                         pid: owner.as_ref().map_or(0, |o| o.pid),
@@ -67,6 +78,13 @@ impl Lock {
         let _ = noted;
         Ok(Lock(file))
     }
+}
+
+/// Whether the process of this note is gone. One of another machine or another boot cannot be asked.
+fn is_dead(owner: &Owner) -> bool {
+    let Some(pid) = i32::try_from(owner.pid).ok().and_then(Pid::from_raw) else { return false };
+    let here = owner.boot == boot_id() && owner.host == host();
+    here && test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
 }
 
 /// The note of whoever holds the lock. For a moment after taking it there is none yet, or that of the owner
@@ -132,7 +150,7 @@ fn clock_of_day(ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{find_holder, is_at};
+    use super::{Lock, Owner, boot_id, find_holder, host, is_at};
 
     const LOCKS: &str = "1: POSIX  ADVISORY  WRITE 10 08:01:77 0 EOF\n\
                          1: -> FLOCK  ADVISORY  WRITE 9 08:01:77 0 EOF\n\
@@ -148,6 +166,29 @@ mod tests {
         assert_eq!(find_holder(LOCKS, at(0, 50), 77, &|| Some(13)), None, "an old note");
         assert_eq!(find_holder(LOCKS, at(0, 50), 77, &|| Some(12)), Some(12), "a subvolume");
         assert_eq!(find_holder(LOCKS, at(8, 1), 7, &|| Some(12)), None, "another file");
+    }
+
+    #[test]
+    fn a_lock_left_over_from_a_dead_owner_is_waited_out_and_a_living_one_is_not()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("lock");
+        let mut gone = std::process::Command::new("true").spawn()?;
+        gone.wait()?;
+        for (pid, waits) in [(gone.id(), true), (std::process::id(), false)] {
+            let owner = Owner { pid, host: host(), boot: boot_id(), since_ms: 0 };
+            std::fs::write(&path, serde_json::to_vec(&owner)?)?;
+            let held = std::fs::File::open(&path)?;
+            held.lock()?;
+            let letting_go = std::thread::spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(400));
+                drop(held);
+            });
+            let taken = Lock::take(dir.path(), "s", 0);
+            assert_eq!(taken.is_ok(), waits, "owner {pid}");
+            letting_go.join().map_err(|_| "the thread broke down")?;
+        }
+        Ok(())
     }
 
     #[test]
