@@ -61,7 +61,7 @@ fn list(args: &args::Queue, path: &Path) -> Result<u8, Problem> {
     for message in pending {
         let text = texts.get(&message.id).map_or("", String::as_str);
         let going = match args.json {
-            true => render::out(&format!("{}\n", as_json(message, text)))?,
+            true => render::out(format!("{}\n", as_json(message, text)))?,
             false => render::out_plain(&as_line(message, text))?,
         };
         if !going {
