@@ -1,11 +1,12 @@
-//! Repeats: a model that asks for the same calls again and again is reminded, and in the end stopped.
+//! Repeats: a model that asks for the same calls again and again is reminded; if they fail each time, it is
+//! stopped in the end. Calls that succeed may be a poll: those are never stopped.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use terret_core::chunk::Failure;
-use terret_core::fact::{Cause, Fact};
+use terret_core::fact::{Cause, Fact, Outcome};
 use terret_core::message::{Block, Form, Message, Role, Source};
 
 use crate::hook::{Listener, Next, Plugin, PreStep, Seams, Verdict};
@@ -13,9 +14,9 @@ use crate::hook::{Listener, Next, Plugin, PreStep, Seams, Verdict};
 /// How many steps with equal calls are too many.
 #[derive(Clone, Copy, Debug)]
 pub struct Repeat {
-    /// Equal steps in a row after which the model is told.
+    /// Equal steps in a row after which the model is told; again after twice as many, and so on.
     pub remind_at: u32,
-    /// Equal steps in a row after which the turn is stopped.
+    /// Equal steps in a row, of which every call failed, after which the turn is stopped.
     pub stop_at: u32,
 }
 
@@ -34,8 +35,11 @@ impl Plugin for Repeat {
         let row = Arc::new(Mutex::new(Row::default()));
         let seen = row.clone();
         seams.events.push(Arc::new(move |event| {
-            if let Fact::AssistantMessage(answer) = &event.fact {
-                seen.lock().unwrap_or_else(PoisonError::into_inner).take(&answer.message.content);
+            let mut row = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            match &event.fact {
+                Fact::AssistantMessage(answer) => row.take(&answer.message.content),
+                Fact::ToolResult(result) if result.outcome == Outcome::Ok => row.failed = 0,
+                _ => {}
             }
         }));
         seams.pre_step.add(Arc::new(Watch { limits: *self, row }));
@@ -47,6 +51,8 @@ impl Plugin for Repeat {
 struct Row {
     calls: Vec<(String, String)>,
     length: u32,
+    /// For how many of these steps nothing succeeded, the last one included.
+    failed: u32,
 }
 
 impl Row {
@@ -63,7 +69,10 @@ impl Row {
             | Block::Provider { .. } => None,
         };
         let calls: Vec<_> = content.iter().filter_map(call).collect();
-        self.length = if calls == self.calls && !calls.is_empty() { self.length + 1 } else { 1 };
+        let again = calls == self.calls && !calls.is_empty();
+        self.length = if again { self.length + 1 } else { 1 };
+        // Until one of its calls succeeds.
+        self.failed = if again { self.failed + 1 } else { 1 };
         self.calls = calls;
     }
 }
@@ -79,13 +88,16 @@ impl Listener<PreStep, Result<Verdict, Failure>> for Watch {
         mut question: PreStep,
         next: Next<'a, PreStep, Result<Verdict, Failure>>,
     ) -> BoxFuture<'a, Result<Verdict, Failure>> {
-        let length = self.row.lock().unwrap_or_else(PoisonError::into_inner).length;
+        let (length, failed) = {
+            let row = self.row.lock().unwrap_or_else(PoisonError::into_inner);
+            (row.length, row.failed)
+        };
         if question.step == 1 {
             *self.row.lock().unwrap_or_else(PoisonError::into_inner) = Row::default();
             return next.run(question);
         }
-        if length >= self.limits.stop_at {
-            let reason = format!("the model asked for the same calls {length} times in a row");
+        if failed >= self.limits.stop_at {
+            let reason = format!("the same calls failed {failed} times in a row");
             let posted = question.agent.cancel_now(Cause::Hook { plugin: "repeat".into(), reason });
             return async move {
                 match posted {
@@ -96,7 +108,8 @@ impl Listener<PreStep, Result<Verdict, Failure>> for Watch {
             }
             .boxed();
         }
-        if length >= self.limits.remind_at {
+        if length.is_multiple_of(self.limits.remind_at) && (length / self.limits.remind_at).is_power_of_two()
+        {
             question.messages.push(reminder(question.turn, question.step, length));
         }
         next.run(question)

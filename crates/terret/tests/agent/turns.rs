@@ -255,7 +255,18 @@ async fn a_model_that_repeats_itself_is_reminded_and_then_stopped() {
     agent.shutdown().await.unwrap();
     let events = events(store.bytes(agent.id().as_str()).unwrap());
     let reminded = |e: &&terret::core::line::Event| matches!(&e.fact, Fact::UserMessage(user) if user.message.id.to_string().starts_with("repeat-"));
-    assert_eq!(events.iter().filter(reminded).count(), 9);
+    // After three and after six; twelve is the end.
+    assert_eq!(events.iter().filter(reminded).count(), 2);
     let recorded = |e: &&terret::core::line::Event| matches!(&e.fact, Fact::SeamChanged(s) if (&*s.seam, &*s.plugin) == ("agent/pre-step", "repeat"));
-    assert_eq!(events.iter().filter(recorded).count(), 9, "who put the reminders in is a query");
+    assert_eq!(events.iter().filter(recorded).count(), 2, "who put the reminders in is a query");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_is_reminded_and_never_stopped() {
+    let notes = Notes::default();
+    let poll = "call nap {\"note\": \"a\"}\n---\n".repeat(20) + "say it is there";
+    let tool = nap(&notes, CallMode::Exclusive);
+    let agent = builder(&poll).tool(tool).plugin(Repeat::default()).create(None).await.unwrap();
+    let outcome = agent.prompt("wait for it").await.unwrap();
+    assert_eq!((outcome.ending.word(), outcome.steps), ("completed", 21));
 }
