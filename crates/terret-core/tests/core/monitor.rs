@@ -56,6 +56,8 @@ struct TurnLog {
     failed: bool,
     max_tokens: bool,
     returned: bool,
+    /// A claim since the last step.
+    claimed: bool,
     /// Given back free though it should be held, if the turn ends on it.
     too_free: bool,
 }
@@ -84,16 +86,10 @@ impl Monitor {
         self.licence && self.turn.is_none() && self.pending.iter().any(|p| p.wake && !p.held)
     }
 
-    /// How often this call started, if its step is the open turn's last.
-    pub(crate) fn runs(&self, id: CallId) -> Option<u32> {
-        let turn = self.turn.as_ref()?;
-        turn.calls.iter().find(|call| call.id == id).map(|call| call.runs)
-    }
-
-    /// Turn, step and attempt of the last request; turns that ended count as later.
-    pub(crate) fn last_attempt(&self) -> (u32, u32, u32) {
-        let inside = self.turn.as_ref().map_or((u32::MAX, 0), |turn| (turn.steps, turn.attempts));
-        (self.turns, inside.0, inside.1)
+    /// Whether consent for this call was asked, and whether it was given or denied.
+    pub(crate) fn consent(&self, id: CallId) -> (bool, bool) {
+        let calls = self.turn.iter().flat_map(|turn| &turn.calls);
+        calls.filter(|call| call.id == id).map(|call| (call.asked, call.decided)).next().unwrap_or_default()
     }
 
     pub(crate) fn fold(&mut self, fact: &Fact) {
@@ -261,8 +257,7 @@ impl Monitor {
     fn admitted(&mut self, fact: &Fact) {
         self.claimed.clear();
         let turn = self.open(fact);
-        turn.entered = true;
-        turn.done = false;
+        (turn.entered, turn.done, turn.claimed) = (true, false, false);
     }
 
     fn claim(&mut self, msgs: &[MsgId], fact: &Fact) {
@@ -270,7 +265,7 @@ impl Monitor {
         let turn = self.open(fact);
         let first = !turn.entered;
         Rule::Claim.demand(turn.step.is_none(), fact);
-        (turn.returned, turn.too_free) = (false, false);
+        (turn.returned, turn.too_free, turn.claimed) = (false, false, true);
         let of = |lane| self.pending.iter().filter(move |p| p.lane == lane && !p.held).map(|p| &p.id);
         let due = of(Lane::NextStep).chain(of(Lane::NextTurn).take(usize::from(first)));
         Rule::Claim.demand(due.eq(msgs), fact);
@@ -336,6 +331,9 @@ impl Monitor {
             EndReason::Completed | EndReason::MaxTokens => {
                 Rule::Unread.demand(!turn.unread, fact);
                 Rule::Verdict.demand(turn.done || !turn.entered, fact);
+                // A claim since the last step: what came after it is the next turn's.
+                let waits = self.pending.iter().any(|p| p.lane == Lane::NextStep && !p.held);
+                Rule::Steer.demand(turn.claimed || !waits, fact);
                 Rule::Closers.demand(!certain, fact);
                 Rule::MaxTokens.demand((*reason == EndReason::MaxTokens) == turn.max_tokens, fact);
                 true

@@ -35,6 +35,7 @@ rules! {
     Again "again" "A call runs again only after its writer died, and only if its class allows it.";
     Unread "unread" "A turn that is done has read its tool results, unless a success concludes.";
     Verdict "verdict" "A turn is done only after an answer, a conclusion or an empty first claim.";
+    Steer "steer" "A turn that votes to end first reads what was put in for its next step.";
     MaxTokens "max-tokens" "An answer cut by the output limit marks its turn for good.";
     Blocked "blocked" "Only a turn that asked no model is blocked.";
     Cancelled "cancelled" "One cancel a turn; from there it ends aborted.";

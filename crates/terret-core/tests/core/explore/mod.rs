@@ -1,0 +1,193 @@
+//! Every state under a budget: all answers to all questions, mail, and crashes between any two facts that
+//! lose what no barrier covered. Checked at each edge: the rules of the log, and what they cannot see.
+
+mod answers;
+mod key;
+mod node;
+mod table;
+
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::time::Instant;
+
+use terret_core::fact::CallMode::{Exclusive, Parallel};
+use terret_core::fact::{CallMode, Cause};
+
+use crate::rules::Rule;
+use node::Node;
+use table::Table;
+
+/// What may happen, and how often.
+pub(crate) struct Scope {
+    name: &'static str,
+    left: Left,
+    /// Steps that may ask for tools or pause, in each turn.
+    rounds: u32,
+    /// Attempts a step, those after a crash not counted.
+    attempts: u32,
+    /// What a model may ask for.
+    calls: &'static [&'static [CallMode]],
+    causes: fn() -> Vec<Cause>,
+    consent: bool,
+}
+
+/// What is left to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Left {
+    prompts: u8,
+    steers: u8,
+    injects: u8,
+    cancels: u8,
+    /// Deaths of the process, losses of power, full disks.
+    crashes: u8,
+    /// Answers other than the plainest.
+    detours: u8,
+}
+
+fn who_cancels() -> Vec<Cause> {
+    vec![Cause::User { text: None }, Cause::Parent]
+}
+
+fn every_cause() -> Vec<Cause> {
+    let (plugin, reason) = ("p".to_owned(), "r".to_owned());
+    let mut causes = who_cancels();
+    causes.extend([Cause::Hook { plugin, reason }, Cause::Disposed]);
+    causes.push(Cause::Budget { which: "steps".into(), limit: 1 });
+    causes
+}
+
+/// Visited by every `cargo test`.
+const SMALL: Scope = Scope {
+    name: "small",
+    left: Left { prompts: 1, steers: 1, injects: 0, cancels: 1, crashes: 1, detours: 2 },
+    rounds: 2,
+    attempts: 2,
+    calls: &[&[Parallel], &[Parallel, Parallel], &[Parallel, Exclusive], &[Exclusive, Parallel]],
+    causes: who_cancels,
+    consent: false,
+};
+
+/// The identity: keys are hashes already.
+#[derive(Default)]
+struct Key(u64);
+
+impl Hasher for Key {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are u128");
+    }
+    fn write_u128(&mut self, key: u128) {
+        self.0 = key as u64;
+    }
+}
+
+type Keys = HashSet<u128, BuildHasherDefault<Key>>;
+
+/// What a visit saw.
+struct Seen {
+    states: usize,
+    edges: usize,
+    crashes: usize,
+    table: Table,
+}
+
+/// Visits everything within the scope.
+fn visit(scope: &Scope) -> Seen {
+    let first = Node::first(scope.left);
+    let mut seen = Keys::default();
+    seen.insert(first.key());
+    let mut died = Keys::default();
+    let mut queue = vec![first];
+    let (mut edges, mut crashes, mut table) = (0, 0, Table::default());
+    while let Some(node) = queue.pop() {
+        for (name, input, left) in answers::inputs(&node, scope) {
+            edges += 1;
+            let (next, facts) = node.step(input, left);
+            table.see(node.stage(), name, &facts, next.stage());
+            let dead = next
+                .dead(&facts)
+                .filter(|(key, _)| died.insert(*key))
+                .flat_map(|(_, cut)| [next.reopened(&cut, left), next.refolded(&cut, left)]);
+            let dead: Vec<Node> = dead.collect();
+            edges += dead.len();
+            crashes += dead.len();
+            let next = next.synced(&node, &facts);
+            for next in dead.into_iter().chain([next]) {
+                next.check();
+                if seen.insert(next.key()) {
+                    queue.push(next);
+                }
+            }
+        }
+    }
+    Seen { states: seen.len(), edges, crashes, table }
+}
+
+/// The most memory this process had, in MiB.
+fn peak_mib() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) / 1024
+}
+
+/// Visited by `cargo xtask explore --full`.
+const FULL: Scope = Scope {
+    name: "full",
+    left: Left { prompts: 2, steers: 1, injects: 0, cancels: 1, crashes: 1, detours: 255 },
+    rounds: 3,
+    attempts: 2,
+    calls: &[&[Exclusive], &[Parallel, Exclusive, Parallel]],
+    causes: every_cause,
+    consent: true,
+};
+
+fn run(scope: &Scope) -> Seen {
+    let start = Instant::now();
+    let seen = visit(scope);
+    println!(
+        "budget {}: {:?}, {} tool rounds a turn of {:?},",
+        scope.name, scope.left, scope.rounds, scope.calls
+    );
+    println!("  {} attempts a step, {} causes", scope.attempts, (scope.causes)().len());
+    println!(
+        "  {} states, {} edges ({} of them crashes), queue exhausted",
+        seen.states, seen.edges, seen.crashes
+    );
+    println!(
+        "  {} rows of the table, {:.1} s, peak {} MiB",
+        seen.table.rows(),
+        start.elapsed().as_secs_f64(),
+        peak_mib()
+    );
+    seen
+}
+
+#[test]
+fn every_reachable_state_keeps_the_rules() {
+    let seen = run(&SMALL);
+    assert!(seen.states > 10_000, "the budget reaches far: {}", seen.states);
+    for (name, statement) in Rule::ALL {
+        println!("rule {name}: {statement}");
+    }
+    seen.table.write();
+}
+
+#[test]
+#[ignore = "minutes"]
+fn every_state_of_the_full_budget() {
+    let mut scope = FULL;
+    if let Ok(v) = std::env::var("X") {
+        let v: Vec<u8> = v.split(',').map(|x| x.parse().unwrap()).collect();
+        scope.left =
+            Left { prompts: v[0], steers: v[1], injects: v[2], cancels: v[3], crashes: v[4], detours: v[5] };
+        scope.rounds = v[6].into();
+        scope.attempts = v[7].into();
+        scope.consent = v[8] == 1;
+        if v[9] == 0 {
+            scope.calls = SMALL.calls;
+        }
+    }
+    run(&scope);
+}
