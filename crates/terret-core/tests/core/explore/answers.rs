@@ -14,6 +14,11 @@ use crate::harness::{
     settled,
 };
 
+/// Messages. They move nothing that their claim does not show.
+pub(super) const PROMPT: &str = "a prompt";
+pub(super) const STEER: &str = "a steer";
+pub(super) const CONTEXT: &str = "context";
+
 /// Whether an answer is the plainest one, or takes the turn another way.
 type Detour = bool;
 
@@ -44,13 +49,13 @@ fn mail(node: &Node, scope: &Scope, out: &mut Vec<(&'static str, Input, Left)>) 
     let left = node.left;
     let id = node.fresh_id(0);
     if let Some(prompts) = left.prompts.checked_sub(1) {
-        out.push(("a prompt", send(&id, Lane::NextTurn, true), Left { prompts, ..left }));
+        out.push((PROMPT, send(&id, Lane::NextTurn, true), Left { prompts, ..left }));
     }
     if let Some(steers) = left.steers.checked_sub(1) {
-        out.push(("a steer", send(&id, Lane::NextStep, true), Left { steers, ..left }));
+        out.push((STEER, send(&id, Lane::NextStep, true), Left { steers, ..left }));
     }
     if let Some(injects) = left.injects.checked_sub(1) {
-        out.push(("context", send(&id, Lane::NextStep, false), Left { injects, ..left }));
+        out.push((CONTEXT, send(&id, Lane::NextStep, false), Left { injects, ..left }));
     }
     if let (Some(cancels), Some(_)) = (left.cancels.checked_sub(1), node.machine.state().turn()) {
         for cause in (scope.causes)() {

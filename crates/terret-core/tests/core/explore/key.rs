@@ -4,10 +4,15 @@ use std::hash::{Hash, Hasher};
 
 /// Collects what is hashed; message ids by the order in which they first appear, because the loop compares
 /// them for equality and nothing else.
-#[derive(Default)]
 pub(super) struct Canon {
     bytes: Vec<u8>,
     names: Vec<u8>,
+}
+
+impl Default for Canon {
+    fn default() -> Self {
+        Canon { bytes: Vec::with_capacity(1024), names: Vec::new() }
+    }
 }
 
 impl Canon {

@@ -56,16 +56,51 @@ fn every_cause() -> Vec<Cause> {
     causes
 }
 
+const ROUNDS: &[&[CallMode]] =
+    &[&[Parallel], &[Parallel, Parallel], &[Parallel, Exclusive], &[Exclusive, Parallel]];
+
 /// Visited by every `cargo test`.
 const SMALL: Scope = Scope {
     name: "small",
     left: Left { prompts: 1, steers: 1, injects: 0, cancels: 1, crashes: 1, detours: 2 },
     rounds: 2,
     attempts: 2,
-    calls: &[&[Parallel], &[Parallel, Parallel], &[Parallel, Exclusive], &[Exclusive, Parallel]],
+    calls: ROUNDS,
     causes: who_cancels,
     consent: false,
 };
+
+/// Visited by `cargo xtask explore --full`: as much as fits into minutes, in three directions.
+const FULL: [Scope; 3] = [
+    Scope {
+        name: "wide",
+        left: Left { prompts: 2, steers: 1, injects: 0, cancels: 1, crashes: 1, detours: 3 },
+        rounds: 3,
+        attempts: 3,
+        calls: &[&[Parallel], &[Parallel, Exclusive, Parallel]],
+        causes: every_cause,
+        consent: true,
+    },
+    Scope {
+        name: "crashing",
+        left: Left { prompts: 1, steers: 1, injects: 1, cancels: 1, crashes: 2, detours: 2 },
+        rounds: 2,
+        attempts: 2,
+        calls: &[&[Parallel], &[Parallel, Exclusive]],
+        causes: who_cancels,
+        consent: false,
+    },
+    // No bound on detours: the rounds and the attempts alone end it.
+    Scope {
+        name: "winding",
+        left: Left { prompts: 1, steers: 0, injects: 0, cancels: 1, crashes: 1, detours: u8::MAX },
+        rounds: 1,
+        attempts: 2,
+        calls: &[&[Parallel, Exclusive, Parallel]],
+        causes: who_cancels,
+        consent: true,
+    },
+];
 
 /// The identity: keys are hashes already.
 #[derive(Default)]
@@ -105,7 +140,9 @@ fn visit(scope: &Scope) -> Seen {
         for (name, input, left) in answers::inputs(&node, scope) {
             edges += 1;
             let (next, facts) = node.step(input, left);
-            table.see(node.stage(), name, &facts, next.stage());
+            if !matches!(name, answers::PROMPT | answers::STEER | answers::CONTEXT) {
+                table.see(node.stage(), name, &facts, next.stage());
+            }
             let dead = next
                 .dead(&facts)
                 .filter(|(key, _)| died.insert(*key))
@@ -132,17 +169,6 @@ fn peak_mib() -> u64 {
     line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) / 1024
 }
 
-/// Visited by `cargo xtask explore --full`.
-const FULL: Scope = Scope {
-    name: "full",
-    left: Left { prompts: 2, steers: 1, injects: 0, cancels: 1, crashes: 1, detours: 255 },
-    rounds: 3,
-    attempts: 2,
-    calls: &[&[Exclusive], &[Parallel, Exclusive, Parallel]],
-    causes: every_cause,
-    consent: true,
-};
-
 fn run(scope: &Scope) -> Seen {
     let start = Instant::now();
     let seen = visit(scope);
@@ -168,26 +194,27 @@ fn run(scope: &Scope) -> Seen {
 fn every_reachable_state_keeps_the_rules() {
     let seen = run(&SMALL);
     assert!(seen.states > 10_000, "the budget reaches far: {}", seen.states);
-    for (name, statement) in Rule::ALL {
-        println!("rule {name}: {statement}");
+    if let Some(path) = std::env::var_os(PAGE) {
+        std::fs::write(path, page(&seen.table)).unwrap();
     }
-    seen.table.write();
 }
 
 #[test]
-#[ignore = "minutes"]
+#[ignore = "takes minutes: cargo xtask explore --full"]
 fn every_state_of_the_full_budget() {
-    let mut scope = FULL;
-    if let Ok(v) = std::env::var("X") {
-        let v: Vec<u8> = v.split(',').map(|x| x.parse().unwrap()).collect();
-        scope.left =
-            Left { prompts: v[0], steers: v[1], injects: v[2], cancels: v[3], crashes: v[4], detours: v[5] };
-        scope.rounds = v[6].into();
-        scope.attempts = v[7].into();
-        scope.consent = v[8] == 1;
-        if v[9] == 0 {
-            scope.calls = SMALL.calls;
-        }
+    let (mut states, mut edges) = (0, 0);
+    for scope in &FULL {
+        let seen = run(scope);
+        (states, edges) = (states + seen.states, edges + seen.edges);
     }
-    run(&scope);
+    println!("{states} states, {edges} edges, {} rules kept", Rule::ALL.len());
+    Rule::ALL.iter().for_each(|(name, statement)| println!("  {name}: {statement}"));
+}
+
+/// Names the file for the generated block of the reference.
+const PAGE: &str = "TERRET_EXPLORE_PAGE";
+
+fn page(table: &Table) -> String {
+    let rules = Rule::ALL.iter().map(|(name, statement)| format!("* **{name}**: {statement}\n"));
+    format!("{}\n{}", rules.collect::<String>(), table.page())
 }

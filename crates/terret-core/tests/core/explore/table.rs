@@ -62,10 +62,19 @@ impl Table {
         self.known.insert(seen);
     }
 
-    pub(super) fn write(&self) {
+    /// As Markdown.
+    pub(super) fn page(&self) -> String {
+        let mut out = String::from("| stage | answer | events | next |\n|---|---|---|---|\n");
+        let (mut last_stage, mut last_answer) = (usize::MAX, "");
         for ((stage, answer, events), next) in &self.rows {
-            println!("| {} | {answer} | {events} | {} |", STAGES[*stage], next.join(", "));
+            let first = *stage != last_stage;
+            let stage_word = if first { STAGES[*stage] } else { "" };
+            let answer_word = if first || *answer != last_answer { answer } else { "" };
+            let line = format!("| {stage_word} | {answer_word} | {events} | {} |\n", next.join(", "));
+            out.push_str(&line.replace("|  |", "| |").replace("|  |", "| |"));
+            (last_stage, last_answer) = (*stage, answer);
         }
+        out
     }
 }
 
