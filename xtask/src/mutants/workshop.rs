@@ -103,8 +103,8 @@ impl Workshop {
             .stderr(Stdio::null())
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let built = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-        let program = built.filter_map(|value| value["executable"].as_str().map(PathBuf::from)).last();
+        let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let program = messages.rev().find_map(|message| message["executable"].as_str().map(PathBuf::from));
         Ok(program.filter(|_| output.status.success()))
     }
 

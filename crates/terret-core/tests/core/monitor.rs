@@ -1,7 +1,7 @@
 //! The rules of the log, checked on the log alone: a fold with a memory of its own that panics where a rule
 //! is broken. It never looks at the machine's state.
 
-use terret_core::chunk::FinishKind;
+use terret_core::chunk::{FinishKind, code};
 use terret_core::fact::{
     CallMode, CallRef, Cause, EffectClass, EndReason, Fact, HeaderReason, InboxReturned, Lane, Next, Outcome,
     ToolCall, ToolResult,
@@ -99,6 +99,8 @@ impl Monitor {
                 self.licence = false;
                 self.own_header = false;
                 if let Some(turn) = &mut self.turn {
+                    // It may have been given back for a resumption that was torn, which holds nothing.
+                    turn.too_free = false;
                     turn.latch = false;
                     turn.calls.iter_mut().for_each(|call| call.running = false);
                 }
@@ -202,7 +204,7 @@ impl Monitor {
                 let open = std::mem::take(&mut turn.attempt_open);
                 Rule::Attempts.demand(open && failed.attempt == turn.attempts, fact);
                 turn.closing |= failed.next == Next::End;
-                turn.failed |= failed.next == Next::End && failed.failure.code != "INTERRUPTED";
+                turn.failed |= failed.next == Next::End && failed.failure.code != code::INTERRUPTED;
             }
             Fact::AssistantMessage(answer) => {
                 let turn = self.open(fact);
@@ -324,7 +326,9 @@ impl Monitor {
         let turn = self.open(fact).clone();
         self.turn = None;
         Rule::Steps.demand(turn.step.is_none(), fact);
-        Rule::Held.demand(!turn.too_free, fact);
+        // The same without a new writer: a disk that filled up within a resumption.
+        let full = matches!(reason, EndReason::Error { failure } if failure.code == code::STORE_FULL);
+        Rule::Held.demand(!turn.too_free || full, fact);
         let certain = turn.cancelled || turn.closing;
         let all_back = self.claimed.is_empty();
         let goes_on = match reason {
@@ -349,9 +353,8 @@ impl Monitor {
                 Rule::Back.demand(all_back || !turn.cancelled, fact);
                 false
             }
-            EndReason::Error { failure } => {
+            EndReason::Error { .. } => {
                 Rule::Back.demand(all_back, fact);
-                let full = failure.code == "STORE_FULL";
                 Rule::Cancelled.demand(!turn.cancelled || full, fact);
                 false
             }

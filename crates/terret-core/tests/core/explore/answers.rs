@@ -2,7 +2,7 @@
 
 use terret_core::chunk::{FinishKind, code};
 use terret_core::effect::Effect;
-use terret_core::fact::{ApprovalAsked, ApprovalDecided, EffectClass, Lane, Outcome};
+use terret_core::fact::{ApprovalAsked, ApprovalDecided, EffectClass, Lane, Outcome, Removal};
 use terret_core::id::CallId;
 use terret_core::input::{Answer, Input, Record, Settled};
 use terret_core::message::{Block, Message};
@@ -18,6 +18,8 @@ use crate::harness::{
 pub(super) const PROMPT: &str = "a prompt";
 pub(super) const STEER: &str = "a steer";
 pub(super) const CONTEXT: &str = "context";
+pub(super) const RELEASE: &str = "a release";
+pub(super) const REMOVE: &str = "a removal";
 
 /// Whether an answer is the plainest one, or takes the turn another way.
 type Detour = bool;
@@ -57,6 +59,12 @@ fn mail(node: &Node, scope: &Scope, out: &mut Vec<(&'static str, Input, Left)>) 
     if let Some(injects) = left.injects.checked_sub(1) {
         out.push((CONTEXT, send(&id, Lane::NextStep, false), Left { injects, ..left }));
     }
+    let msgs: Vec<_> = node.machine.state().inbox().iter().map(|p| p.id.clone()).collect();
+    if let (Some(releases), false) = (left.releases.checked_sub(1), msgs.is_empty()) {
+        let left = Left { releases, ..left };
+        out.push((RELEASE, Input::Release { msgs: msgs.clone() }, left));
+        out.push((REMOVE, Input::Remove { msgs, why: Removal::Canceled }, left));
+    }
     if let (Some(cancels), Some(_)) = (left.cancels.checked_sub(1), node.machine.state().turn()) {
         for cause in (scope.causes)() {
             out.push(("cancel", Input::Cancel { cause }, Left { cancels, ..left }));
@@ -95,7 +103,7 @@ fn answers(node: &Node, effect: &Effect, scope: &Scope) -> Vec<(&'static str, An
                 ("the provider failed", failed(code::SERVER), true),
                 ("a hook failed", broken(code::RECONSTRUCTION), true),
             ];
-            if *step < scope.rounds {
+            if *step <= scope.rounds {
                 for modes in scope.calls {
                     out.push(("calls", calls((*turn, *step), FinishKind::ToolCalls, modes), false));
                 }
@@ -129,7 +137,7 @@ fn answers(node: &Node, effect: &Effect, scope: &Scope) -> Vec<(&'static str, An
                     true,
                 ),
             ];
-            if call.step < scope.rounds {
+            if call.step <= scope.rounds {
                 let contexts = vec![Message::user(&*node.fresh_id(0), "context")];
                 let settled = Settled { concludes: true, ..Settled::ok("ran") };
                 out.push(("a result with context", Answer::Settled { settled, contexts }, true));

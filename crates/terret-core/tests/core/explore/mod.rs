@@ -37,6 +37,8 @@ struct Left {
     prompts: u8,
     steers: u8,
     injects: u8,
+    /// Everything pending let go, or taken off.
+    releases: u8,
     cancels: u8,
     /// Deaths of the process, losses of power, full disks.
     crashes: u8,
@@ -62,7 +64,7 @@ const ROUNDS: &[&[CallMode]] =
 /// Visited by every `cargo test`.
 const SMALL: Scope = Scope {
     name: "small",
-    left: Left { prompts: 1, steers: 1, injects: 0, cancels: 1, crashes: 1, detours: 2 },
+    left: Left { prompts: 1, steers: 1, injects: 0, releases: 0, cancels: 1, crashes: 1, detours: 2 },
     rounds: 2,
     attempts: 2,
     calls: ROUNDS,
@@ -73,17 +75,8 @@ const SMALL: Scope = Scope {
 /// Visited by `cargo xtask explore --full`: as much as fits into minutes, in three directions.
 const FULL: [Scope; 3] = [
     Scope {
-        name: "wide",
-        left: Left { prompts: 2, steers: 1, injects: 0, cancels: 1, crashes: 1, detours: 3 },
-        rounds: 3,
-        attempts: 3,
-        calls: &[&[Parallel], &[Parallel, Exclusive, Parallel]],
-        causes: every_cause,
-        consent: true,
-    },
-    Scope {
         name: "crashing",
-        left: Left { prompts: 1, steers: 1, injects: 1, cancels: 1, crashes: 2, detours: 2 },
+        left: Left { prompts: 1, steers: 1, injects: 0, releases: 1, cancels: 1, crashes: 2, detours: 2 },
         rounds: 2,
         attempts: 2,
         calls: &[&[Parallel], &[Parallel, Exclusive]],
@@ -93,11 +86,28 @@ const FULL: [Scope; 3] = [
     // No bound on detours: the rounds and the attempts alone end it.
     Scope {
         name: "winding",
-        left: Left { prompts: 1, steers: 0, injects: 0, cancels: 1, crashes: 1, detours: u8::MAX },
+        left: Left {
+            prompts: 1,
+            steers: 0,
+            injects: 0,
+            releases: 0,
+            cancels: 1,
+            crashes: 1,
+            detours: u8::MAX,
+        },
         rounds: 1,
         attempts: 2,
         calls: &[&[Parallel, Exclusive, Parallel]],
         causes: who_cancels,
+        consent: true,
+    },
+    Scope {
+        name: "wide",
+        left: Left { prompts: 2, steers: 1, injects: 0, releases: 0, cancels: 1, crashes: 1, detours: 3 },
+        rounds: 3,
+        attempts: 3,
+        calls: &[&[Parallel], &[Parallel, Exclusive, Parallel]],
+        causes: every_cause,
         consent: true,
     },
 ];
@@ -120,6 +130,9 @@ impl Hasher for Key {
 
 type Keys = HashSet<u128, BuildHasherDefault<Key>>;
 
+/// More states than this are a budget that was chosen too wide, not a reason to fill the machine.
+const MAX_STATES: usize = 40_000_000;
+
 /// What a visit saw.
 struct Seen {
     states: usize,
@@ -137,10 +150,14 @@ fn visit(scope: &Scope) -> Seen {
     let mut queue = vec![first];
     let (mut edges, mut crashes, mut table) = (0, 0, Table::default());
     while let Some(node) = queue.pop() {
+        assert!(seen.len() < MAX_STATES, "budget {} is not exhausted", scope.name);
         for (name, input, left) in answers::inputs(&node, scope) {
             edges += 1;
             let (next, facts) = node.step(input, left);
-            if !matches!(name, answers::PROMPT | answers::STEER | answers::CONTEXT) {
+            if !matches!(
+                name,
+                answers::PROMPT | answers::STEER | answers::CONTEXT | answers::RELEASE | answers::REMOVE
+            ) {
                 table.see(node.stage(), name, &facts, next.stage());
             }
             let dead = next
@@ -171,12 +188,10 @@ fn peak_mib() -> u64 {
 
 fn run(scope: &Scope) -> Seen {
     let start = Instant::now();
+    println!("budget {}: {:?}", scope.name, scope.left);
+    println!("  {} tool rounds a turn, of {:?}", scope.rounds, scope.calls);
+    println!("  {} attempts a step, {} causes of a cancel", scope.attempts, (scope.causes)().len());
     let seen = visit(scope);
-    println!(
-        "budget {}: {:?}, {} tool rounds a turn of {:?},",
-        scope.name, scope.left, scope.rounds, scope.calls
-    );
-    println!("  {} attempts a step, {} causes", scope.attempts, (scope.causes)().len());
     println!(
         "  {} states, {} edges ({} of them crashes), queue exhausted",
         seen.states, seen.edges, seen.crashes

@@ -73,9 +73,11 @@ impl Node {
     /// Takes an input; gives the next node, nothing synced yet, and the facts on the way.
     pub(super) fn step(&self, input: Input, left: Left) -> (Node, Vec<Fact>) {
         let mut next = Node { left, ..self.clone() };
-        if let Input::Send(send) = &input {
-            next.full &= !send.wake;
-        }
+        next.full &= match &input {
+            Input::Send(send) => !send.wake,
+            Input::Release { .. } => false,
+            _ => true,
+        };
         let asked = match &input {
             Input::Answer(question, _) => Some(*question),
             _ => None,
