@@ -72,8 +72,8 @@ const SMALL: Scope = Scope {
     consent: false,
 };
 
-/// Visited by `cargo xtask explore --full`: as much as fits into minutes, in three directions.
-const FULL: [Scope; 3] = [
+/// Visited by `cargo xtask explore --full`: as much as fits into minutes, in four directions.
+const FULL: [Scope; 4] = [
     Scope {
         name: "crashing",
         left: Left { prompts: 1, steers: 1, injects: 0, releases: 1, cancels: 1, crashes: 2, detours: 2 },
@@ -103,9 +103,18 @@ const FULL: [Scope; 3] = [
     },
     Scope {
         name: "wide",
-        left: Left { prompts: 2, steers: 1, injects: 0, releases: 0, cancels: 1, crashes: 1, detours: 3 },
+        left: Left { prompts: 2, steers: 1, injects: 0, releases: 0, cancels: 1, crashes: 1, detours: 2 },
         rounds: 3,
         attempts: 3,
+        calls: &[&[Parallel], &[Parallel, Exclusive, Parallel]],
+        causes: every_cause,
+        consent: true,
+    },
+    Scope {
+        name: "deep",
+        left: Left { prompts: 2, steers: 1, injects: 0, releases: 0, cancels: 1, crashes: 1, detours: 3 },
+        rounds: 2,
+        attempts: 2,
         calls: &[&[Parallel], &[Parallel, Exclusive, Parallel]],
         causes: every_cause,
         consent: true,
