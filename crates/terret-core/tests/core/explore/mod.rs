@@ -92,7 +92,7 @@ const FULL: [Scope; 4] = [
             injects: 0,
             releases: 0,
             cancels: 1,
-            crashes: 1,
+            crashes: 0,
             detours: u8::MAX,
         },
         rounds: 1,
