@@ -1,8 +1,8 @@
 //! `xtask docs`: the parts of the documentation that the code knows best.
 //!
 //! A page under `docs/` holds marked blocks, `<!-- generated: NAME -->` to `<!-- end of generated -->`. What is
-//! between the marks is made from the built binary (`--help` of every verb, `terret schema`) and from the
-//! doc comments of the facts; what is around them is written by hand. `--check` writes nothing and fails if a
+//! between the marks is made from the built binary (`--help` of every verb, `terret schema`), from the doc comments
+//! of the facts and by the exploration of the core; what is around them is written by hand. `--check` writes nothing and fails if a
 //! block differs from what would be written.
 
 mod tables;
@@ -78,6 +78,7 @@ impl Source {
                 Ok(out)
             }
             "events" => tables::events(&self.facts, &self.schema()?),
+            "explore" => crate::explore::page(),
             "config" => tables::config(&self.schema()?),
             _ => Err(format!("nothing generates `{name}`").into()),
         }

@@ -5,8 +5,10 @@
 mod args;
 mod bench;
 mod docs;
+mod explore;
 mod floor;
 mod mock;
+mod mutants;
 mod proc;
 mod stats;
 mod tidy;
@@ -21,6 +23,8 @@ usage: cargo xtask VERB
 
   tidy  [--root DIR]                    check imports, file sizes, wildcard arms, stray paths, the code map
   docs  [--check]                       bring the generated parts of docs/ up to date
+  explore [--full]                      visit every state of the core under a budget; --full takes minutes
+  mutants [--only NAME] [--jobs N]      put known faults into a copy of the core; each must be caught
   bench [--runs 5] [--only NAME]        measure terret beside the floor; exit 1 on a missed bound
         [--no-build] [--report]         NAME: start, loop, flat, burst; --report never fails on a bound
         [--self-test]                   the floor in terret's place: proves the measuring, not terret
@@ -39,6 +43,8 @@ fn main() -> ExitCode {
     let outcome = match verb.as_str() {
         "tidy" => tidy::verb(args),
         "docs" => docs::verb(args),
+        "explore" => explore::verb(args),
+        "mutants" => mutants::verb(args),
         "bench" => bench::verb(args),
         "mock" => mock::verb(args),
         "floor" => floor::verb(args),

@@ -98,6 +98,24 @@ fn the_first_cancel_wins_in_any_log() {
 }
 
 #[test]
+fn the_words_of_the_first_cancel_are_told() {
+    use terret_core::fact::{Fact, TurnCancel};
+    use terret_core::line::Event;
+    let mut session = running();
+    session.cancel(user());
+    // A log not written by this machine.
+    let fact = Fact::TurnCancel(TurnCancel { turn: 1, cause: Cause::Parent });
+    let mut words = terret_core::project::OpenTurn::default();
+    let seq = session.log.len() as u64;
+    session.log.iter().for_each(|event| words.fold(event));
+    words.fold(&Event { seq, time: 0, fact });
+    let reason = terret_core::fact::EndReason::Aborted { cause: Cause::Disposed };
+    let fact = Fact::TurnEnd(terret_core::fact::TurnEnd { turn: 1, reason });
+    let decided = terret_core::decided::Decided { fact, fill: terret_core::decided::Fill::Cause };
+    assert_eq!(crate::harness::short(&words.complete(decided)), "end aborted user");
+}
+
+#[test]
 fn a_finish_behind_a_cancel_is_late() {
     let mut session = streaming();
     session.cancel(user());

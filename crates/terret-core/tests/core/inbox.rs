@@ -183,3 +183,18 @@ fn removing_and_cancelling_are_two_requests() {
     assert_eq!(session.send("m3")[1..], ["turn 2", "claimed [m1]"]);
     assert_eq!(session.answer(Answer::Enter(vec![]))[0], "end completed");
 }
+
+#[test]
+fn a_tools_context_starts_no_turn() {
+    let mut session = queued(&["m1"]);
+    session.until(|q| matches!(q, terret_core::effect::Question::Stream(..)));
+    let modes = [terret_core::fact::CallMode::Parallel; 2];
+    session.answer(crate::harness::calls((1, 1), terret_core::chunk::FinishKind::ToolCalls, &modes));
+    session.until(|q| matches!(q, terret_core::effect::Question::Run(..)));
+    session.cancel(user());
+    let settled = terret_core::input::Settled::ok("ran");
+    let contexts = vec![Message::user("c", "context")];
+    session.answer(Answer::Settled { settled, contexts });
+    session.assert_at_rest();
+    assert_eq!(session.pending(), ["c"]);
+}

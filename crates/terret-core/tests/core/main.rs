@@ -10,5 +10,6 @@ mod inbox;
 mod line;
 mod monitor;
 mod projections;
+mod rules;
 mod samples;
 mod table;

@@ -1,19 +1,39 @@
 //! The rules of the log, checked on the log alone: a fold with a memory of its own that panics where a rule
 //! is broken. It never looks at the machine's state.
 
-use terret_core::fact::{CallMode, EndReason, Fact, Next, Outcome};
+mod closing;
+
+use terret_core::chunk::{FinishKind, code};
+use terret_core::fact::{
+    CallMode, CallRef, Cause, EffectClass, EndReason, Fact, HeaderReason, InboxReturned, Lane, Next, Outcome,
+    ToolCall, ToolResult,
+};
 use terret_core::id::{CallId, MsgId};
+
+use crate::rules::Rule;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Monitor {
-    /// Accepted and not claimed: id, whether it wakes, whether it is held.
-    pending: Vec<(MsgId, bool, bool)>,
+    /// Accepted and not claimed, in order.
+    pending: Vec<Entry>,
     /// Claimed, with the step that takes it not wholly admitted.
-    claimed: Vec<(MsgId, bool)>,
+    claimed: Vec<Entry>,
     /// A wake, a release or a wake after a cancel: what a turn starts on.
     licence: bool,
     turn: Option<TurnLog>,
     turns: u32,
+    header: bool,
+    /// This writer wrote a header.
+    own_header: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Entry {
+    id: MsgId,
+    lane: Lane,
+    wake: bool,
+    held: bool,
+    returned: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -21,33 +41,57 @@ struct TurnLog {
     steps: u32,
     /// Open step: how many messages are still to come.
     step: Option<u32>,
+    /// A step got all its messages.
+    entered: bool,
     asked_model: bool,
     attempts: u32,
     attempt_open: bool,
     calls: Vec<CallLog>,
     /// Results no request has carried yet, none of which ends the work.
     unread: bool,
+    /// The last step's answer leaves nothing to do.
+    done: bool,
     cancelled: bool,
+    by_user: bool,
     latch: bool,
     closing: bool,
+    failed: bool,
     max_tokens: bool,
     returned: bool,
+    /// A claim since the last step.
+    claimed: bool,
+    /// Given back free though it should be held, if the turn ends on it.
+    too_free: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct CallLog {
     id: CallId,
     mode: CallMode,
+    effect: Option<EffectClass>,
     runs: u32,
     running: bool,
     result: bool,
     concludes: bool,
+    asked: bool,
+    decided: bool,
 }
 
 impl Monitor {
     pub(crate) fn assert_closed(&self) {
-        assert_eq!(self.turn, None, "the turn is closed");
-        assert_eq!(self.claimed, [], "no claim is left");
+        Rule::Turns.demand(self.turn.is_none(), &self.turn);
+        Rule::Back.demand(self.claimed.is_empty(), &self.claimed);
+    }
+
+    /// Whether a turn should be open by now.
+    pub(crate) fn waits(&self) -> bool {
+        self.licence && self.turn.is_none() && self.pending.iter().any(|p| p.wake && !p.held)
+    }
+
+    /// Whether consent for this call was asked, and whether it was given or denied.
+    pub(crate) fn consent(&self, id: CallId) -> (bool, bool) {
+        let calls = self.turn.iter().flat_map(|turn| &turn.calls);
+        calls.filter(|call| call.id == id).map(|call| (call.asked, call.decided)).next().unwrap_or_default()
     }
 
     pub(crate) fn fold(&mut self, fact: &Fact) {
@@ -55,14 +99,18 @@ impl Monitor {
         match fact {
             Fact::WriterOpened(_) => {
                 self.licence = false;
+                self.own_header = false;
                 if let Some(turn) = &mut self.turn {
+                    // It may have been given back for a resumption that was torn, which holds nothing.
+                    turn.too_free = false;
                     turn.latch = false;
                     turn.calls.iter_mut().for_each(|call| call.running = false);
                 }
             }
             Fact::InboxAdded(added) => {
-                let entry = (added.message.id.clone(), added.wake, false);
-                match added.replaces.as_ref().and_then(|old| self.pending.iter().position(|p| p.0 == *old)) {
+                let (id, lane, wake) = (added.message.id.clone(), added.lane, added.wake);
+                let entry = Entry { id, lane, wake, held: false, returned: false };
+                match added.replaces.as_ref().and_then(|old| self.pending.iter().position(|p| p.id == *old)) {
                     Some(at) => self.pending[at] = entry,
                     None => self.pending.push(entry),
                 }
@@ -70,152 +118,136 @@ impl Monitor {
                     self.wake();
                 }
             }
-            Fact::InboxRemoved(removed) => self.pending.retain(|p| !removed.msgs.contains(&p.0)),
+            Fact::InboxRemoved(removed) => self.pending.retain(|p| !removed.msgs.contains(&p.id)),
             Fact::InboxReleased(released) => {
-                let named = |p: &&mut (MsgId, bool, bool)| released.msgs.contains(&p.0);
-                self.pending.iter_mut().filter(named).for_each(|p| p.2 = false);
+                let named = |p: &&mut Entry| released.msgs.contains(&p.id);
+                self.pending.iter_mut().filter(named).for_each(|p| p.held = false);
                 self.wake();
             }
-            Fact::InboxClaimed(claimed) => {
-                assert_eq!(self.claimed, [], "a claim is settled before the next one");
-                for id in &claimed.msgs {
-                    let at = self.pending.iter().position(|p| p.0 == *id).expect("claimed was pending");
-                    let (id, wake, held) = self.pending.remove(at);
-                    assert!(!held, "a held message is passed over");
-                    self.claimed.push((id, wake));
-                }
-                let turn = self.turn.as_mut().expect("a claim belongs to a turn");
-                assert_eq!(turn.step, None, "a claim lies between steps");
-                turn.returned = false;
-            }
-            Fact::InboxReturned(returned) => {
-                for id in &returned.msgs {
-                    let at = self.claimed.iter().position(|p| p.0 == *id).expect("returned was claimed");
-                    let (id, wake) = self.claimed.remove(at);
-                    self.pending.insert(0, (id, wake, returned.held));
-                }
-                self.turn.as_mut().expect("a turn returns").returned = true;
-            }
+            Fact::InboxClaimed(claimed) => self.claim(&claimed.msgs, fact),
+            Fact::InboxReturned(returned) => self.give_back(returned, fact),
             Fact::TurnStart(start) => {
-                assert_eq!(self.turn, None, "turns do not nest");
-                assert!(self.licence, "a turn starts on a wake");
-                assert!(self.pending.iter().any(|p| p.1 && !p.2), "a turn starts for a waking message");
+                Rule::Turns.demand(self.turn.is_none() && start.turn == self.turns + 1, fact);
+                let wakes = self.pending.iter().any(|p| p.wake && !p.held);
+                Rule::Licence.demand(self.licence && wakes, fact);
                 self.turns += 1;
-                assert_eq!(start.turn, self.turns);
                 self.turn = Some(TurnLog::default());
             }
-            Fact::TurnCancel(_) => {
-                let turn = self.open();
-                assert!(!turn.cancelled, "the first cancel wins");
+            Fact::TurnCancel(cancel) => {
+                let turn = self.open(fact);
+                Rule::Cancelled.demand(!turn.cancelled, fact);
                 turn.cancelled = true;
+                turn.by_user = matches!(cancel.cause, Cause::User { .. });
             }
-            Fact::TurnEnd(end) => self.end(&end.reason),
+            Fact::TurnEnd(end) => {
+                Rule::Turns.demand(end.turn == self.turns, fact);
+                self.end(&end.reason, fact);
+            }
             Fact::StepStart(start) => {
-                let turn = self.open();
-                assert_eq!((turn.step, start.step), (None, turn.steps + 1), "steps do not nest");
+                let turn = self.open(fact);
+                Rule::Steps.demand(turn.step.is_none() && start.step == turn.steps + 1, fact);
                 turn.steps += 1;
                 turn.step = Some(start.admits);
                 turn.attempts = 0;
                 turn.calls.clear();
                 if start.admits == 0 {
-                    self.claimed.clear();
+                    self.admitted(fact);
                 }
             }
             Fact::StepEnd(end) => {
-                let turn = self.open();
-                assert_eq!(turn.steps, end.step);
-                assert!(turn.step.take().is_some(), "a step ends once");
-                assert!(!turn.attempt_open, "a step ends after its attempts");
-                assert!(turn.calls.iter().all(|call| call.result), "every call has its result");
-                turn.unread = !turn.calls.is_empty() && !turn.calls.iter().any(|call| call.concludes);
-            }
-            Fact::UserMessage(_) => {
-                let left = self.open().step.as_mut().expect("a message enters an open step");
-                *left = left.checked_sub(1).expect("no more than were announced");
-                if *left == 0 {
-                    self.claimed.clear();
+                let turn = self.open(fact);
+                Rule::Steps.demand(turn.step.take().is_some() && turn.steps == end.step, fact);
+                Rule::Attempts.demand(!turn.attempt_open, fact);
+                Rule::Results.demand(turn.calls.iter().all(|call| call.result), fact);
+                if !turn.calls.is_empty() {
+                    turn.unread = !turn.calls.iter().any(|call| call.concludes);
+                    turn.done = !turn.unread;
                 }
             }
-            Fact::RequestHeader(_) | Fact::RequestContext(_) => {
-                assert!(!self.open().attempt_open);
+            Fact::UserMessage(_) => {
+                let turn = self.open(fact);
+                let left = turn.step.and_then(|left| left.checked_sub(1));
+                Rule::Admits.demand(left.is_some(), fact);
+                turn.step = left;
+                if left == Some(0) {
+                    self.admitted(fact);
+                }
             }
+            Fact::RequestHeader(header) => {
+                Rule::Attempts.demand(!self.open(fact).attempt_open, fact);
+                let expected = match (self.header, self.own_header) {
+                    (false, _) => HeaderReason::Initial,
+                    (true, false) => HeaderReason::Resume,
+                    (true, true) => HeaderReason::Change,
+                };
+                Rule::Header.demand(header.reason == expected, fact);
+                (self.header, self.own_header) = (true, true);
+            }
+            Fact::RequestContext(_) => Rule::Attempts.demand(!self.open(fact).attempt_open, fact),
             Fact::RequestAttempt(attempt) => {
-                let turn = self.open();
-                assert_eq!(turn.step, Some(0), "a request needs a step that was wholly admitted");
-                assert!(!turn.attempt_open && turn.calls.is_empty());
-                assert_eq!((attempt.step, attempt.attempt), (turn.steps, turn.attempts + 1));
+                Rule::Header.demand(self.own_header, fact);
+                let turn = self.open(fact);
+                Rule::Admits.demand(turn.step == Some(0) && attempt.step == turn.steps, fact);
+                Rule::Results.demand(turn.calls.is_empty(), fact);
+                let next = !turn.attempt_open && attempt.attempt == turn.attempts + 1;
+                Rule::Attempts.demand(next, fact);
                 turn.attempts += 1;
                 turn.attempt_open = true;
                 turn.asked_model = true;
                 turn.unread = false;
+                turn.done = false;
             }
             Fact::AssistantChunk(chunk) => {
-                let turn = self.open();
-                assert!(turn.attempt_open && chunk.attempt == turn.attempts);
+                let turn = self.open(fact);
+                Rule::Attempts.demand(turn.attempt_open && chunk.attempt == turn.attempts, fact);
             }
             Fact::RequestFailed(failed) => {
-                let turn = self.open();
-                assert!(std::mem::take(&mut turn.attempt_open), "an attempt is closed once");
-                assert_eq!(failed.attempt, turn.attempts);
+                let turn = self.open(fact);
+                let open = std::mem::take(&mut turn.attempt_open);
+                Rule::Attempts.demand(open && failed.attempt == turn.attempts, fact);
                 turn.closing |= failed.next == Next::End;
+                turn.failed |= failed.next == Next::End && failed.failure.code != code::INTERRUPTED;
             }
             Fact::AssistantMessage(answer) => {
-                let turn = self.open();
-                assert!(std::mem::take(&mut turn.attempt_open), "an attempt is closed once");
-                assert_eq!(answer.attempt, turn.attempts);
+                let turn = self.open(fact);
+                let open = std::mem::take(&mut turn.attempt_open);
+                Rule::Attempts.demand(open && answer.attempt == turn.attempts, fact);
                 turn.closing |= answer.interrupted;
-                turn.max_tokens |= answer.finish.kind == terret_core::chunk::FinishKind::MaxTokens;
-                let call = |call: &terret_core::fact::CallRef| CallLog {
-                    id: call.call,
-                    mode: call.mode,
-                    runs: 0,
-                    running: false,
-                    result: false,
-                    concludes: false,
-                };
-                turn.calls = answer.calls.iter().map(call).collect();
+                turn.max_tokens |= answer.finish.kind == FinishKind::MaxTokens;
+                turn.calls = answer.calls.iter().map(CallLog::new).collect();
+                let pause = answer.finish.kind == FinishKind::Pause;
+                turn.done = turn.calls.is_empty() && !pause && !answer.interrupted;
             }
             Fact::RequestRetry(retry) => {
-                let turn = self.open();
-                assert!(!turn.attempt_open && retry.attempt == turn.attempts);
+                let turn = self.open(fact);
+                Rule::Attempts.demand(!turn.attempt_open && retry.attempt == turn.attempts, fact);
             }
-            Fact::ToolCall(started) => {
-                let calls = &mut self.open().calls;
-                let at = calls.iter().position(|call| call.id == started.call).expect("a call of the step");
-                let beside = calls.iter().any(|call| {
-                    call.running
-                        && (calls[at].mode == CallMode::Exclusive || call.mode == CallMode::Exclusive)
-                });
-                assert!(!beside, "an exclusive call runs alone");
-                let call = &mut calls[at];
-                assert!(!call.running && !call.result);
-                assert_eq!(started.run, call.runs + 1);
-                (call.runs, call.running) = (started.run, true);
-            }
-            Fact::ToolResult(result) => {
-                let calls = &mut self.open().calls;
-                let call = calls.iter_mut().find(|call| call.id == result.call).expect("a call of the step");
-                assert!(!std::mem::replace(&mut call.result, true), "one result a call");
-                let ran = call.runs > 0;
-                assert!(
-                    !(ran && matches!(result.outcome, Outcome::NotStarted | Outcome::Denied)),
-                    "it did start"
-                );
-                assert!(ran || result.outcome != Outcome::Ok, "it never started");
-                call.running = false;
-                call.concludes = result.concludes && result.outcome == Outcome::Ok;
-            }
+            Fact::ToolCall(started) => self.start(started, fact),
+            Fact::ToolResult(result) => self.settle(result, fact),
             Fact::WriterIdle(_) => self.assert_closed(),
-            Fact::ApprovalAsked(_)
-            | Fact::ApprovalDecided(_)
-            | Fact::SurfaceReplaced(_)
-            | Fact::SeamChanged(_)
-            | Fact::Plugin(_) => {}
+            Fact::ApprovalAsked(asked) => {
+                let call = self.call(asked.call, fact);
+                Rule::Consent.demand(!call.running && !call.result && !call.asked, fact);
+                call.asked = true;
+            }
+            Fact::ApprovalDecided(decided) => {
+                let call = self.call(decided.call, fact);
+                Rule::Consent.demand(call.asked && !call.decided && !call.result, fact);
+                call.decided = true;
+            }
+            Fact::SurfaceReplaced(_) | Fact::SeamChanged(_) | Fact::Plugin(_) => {}
         }
     }
 
-    fn open(&mut self) -> &mut TurnLog {
-        self.turn.as_mut().expect("inside a turn")
+    fn open(&mut self, fact: &Fact) -> &mut TurnLog {
+        Rule::Turns.demand(self.turn.is_some(), fact);
+        self.turn.as_mut().expect("demanded")
+    }
+
+    fn call(&mut self, id: CallId, fact: &Fact) -> &mut CallLog {
+        let call = self.open(fact).calls.iter_mut().find(|call| call.id == id);
+        Rule::Results.demand(call.is_some(), fact);
+        call.expect("demanded")
     }
 
     fn wake(&mut self) {
@@ -225,34 +257,113 @@ impl Monitor {
         }
     }
 
-    fn end(&mut self, reason: &EndReason) {
-        let turn = self.turn.take().expect("a turn ends once");
-        assert_eq!(turn.step, None, "a turn ends after its steps");
-        assert!(!turn.calls.iter().any(|call| !call.result));
-        let claim_is_back = self.claimed.is_empty();
+    /// The step has all its messages: what was claimed is read.
+    fn admitted(&mut self, fact: &Fact) {
+        self.claimed.clear();
+        let turn = self.open(fact);
+        (turn.entered, turn.done, turn.claimed) = (true, false, false);
+    }
+
+    fn claim(&mut self, msgs: &[MsgId], fact: &Fact) {
+        Rule::Back.demand(self.claimed.is_empty(), fact);
+        let turn = self.open(fact);
+        let first = !turn.entered;
+        Rule::Claim.demand(turn.step.is_none(), fact);
+        (turn.returned, turn.too_free, turn.claimed) = (false, false, true);
+        let of = |lane| self.pending.iter().filter(move |p| p.lane == lane && !p.held).map(|p| &p.id);
+        let due = of(Lane::NextStep).chain(of(Lane::NextTurn).take(usize::from(first)));
+        Rule::Claim.demand(due.eq(msgs), fact);
+        let taken: Vec<Entry> =
+            msgs.iter().filter_map(|id| self.pending.iter().find(|p| p.id == *id).cloned()).collect();
+        self.pending.retain(|p| !msgs.contains(&p.id));
+        self.claimed = taken;
+    }
+
+    fn give_back(&mut self, returned: &InboxReturned, fact: &Fact) {
+        for id in returned.msgs.iter().rev() {
+            let at = self.claimed.iter().position(|p| p.id == *id);
+            Rule::Back.demand(at.is_some(), fact);
+            let entry = self.claimed.remove(at.expect("demanded"));
+            let turn = self.open(fact);
+            turn.too_free |= !returned.held && (turn.by_user || entry.returned);
+            self.pending.insert(0, Entry { held: returned.held, returned: true, ..entry });
+        }
+        self.open(fact).returned = true;
+    }
+
+    fn start(&mut self, started: &ToolCall, fact: &Fact) {
+        let calls = &self.open(fact).calls;
+        let exclusive = |call: &CallLog| call.mode == CallMode::Exclusive;
+        let me = calls.iter().find(|call| call.id == started.call);
+        let alone = me.is_some_and(exclusive);
+        let beside = calls.iter().any(|call| call.running && (alone || exclusive(call)));
+        Rule::Exclusive.demand(!beside, fact);
+        let before = calls.iter().take_while(|call| call.id != started.call);
+        Rule::Order.demand(before.clone().all(|call| call.running || call.result), fact);
+        let call = self.call(started.call, fact);
+        Rule::Results.demand(!call.running && !call.result, fact);
+        let allowed = match call.effect {
+            None | Some(EffectClass::Read | EffectClass::Idempotent | EffectClass::Keyed) => true,
+            Some(EffectClass::Unsafe) => false,
+        };
+        Rule::Again.demand(allowed && started.run == call.runs + 1, fact);
+        (call.runs, call.running, call.effect) = (started.run, true, Some(started.effect));
+    }
+
+    fn settle(&mut self, result: &ToolResult, fact: &Fact) {
+        let call = self.call(result.call, fact);
+        Rule::Results.demand(!std::mem::replace(&mut call.result, true), fact);
+        let ran = call.runs > 0;
+        let untrue = match result.outcome {
+            Outcome::NotStarted | Outcome::Denied => ran,
+            Outcome::Ok | Outcome::Unknown => !ran,
+            Outcome::Error | Outcome::Aborted | Outcome::Timeout => false,
+        };
+        Rule::Truth.demand(!untrue, fact);
+        call.running = false;
+        call.concludes = result.concludes && result.outcome == Outcome::Ok;
+    }
+
+    fn end(&mut self, reason: &EndReason, fact: &Fact) {
+        let turn = self.open(fact).clone();
+        self.turn = None;
+        Rule::Steps.demand(turn.step.is_none(), fact);
+        // The same without a new writer: a disk that filled up within a resumption.
+        let full = matches!(reason, EndReason::Error { failure } if failure.code == code::STORE_FULL);
+        Rule::Held.demand(!turn.too_free || full, fact);
+        let certain = turn.cancelled || turn.closing;
+        let all_back = self.claimed.is_empty();
         let goes_on = match reason {
             EndReason::Completed | EndReason::MaxTokens => {
-                assert!(!turn.unread, "a turn that is done has read its results");
-                assert!(!turn.cancelled && !turn.closing);
-                assert_eq!(
-                    *reason == EndReason::MaxTokens,
-                    turn.max_tokens,
-                    "the output limit is remembered"
-                );
+                Rule::Unread.demand(!turn.unread, fact);
+                Rule::Verdict.demand(turn.done || !turn.entered, fact);
+                // A claim since the last step: what came after it is the next turn's.
+                let waits = self.pending.iter().any(|p| p.lane == Lane::NextStep && !p.held);
+                Rule::Steer.demand(turn.claimed || !waits, fact);
+                Rule::Closers.demand(!certain, fact);
+                Rule::MaxTokens.demand((*reason == EndReason::MaxTokens) == turn.max_tokens, fact);
                 true
             }
             EndReason::Blocked { .. } => {
-                assert!(!turn.asked_model && !turn.cancelled && !turn.closing);
+                Rule::Blocked.demand(!turn.asked_model && !certain, fact);
                 !turn.returned
             }
             EndReason::Aborted { cause } => {
-                let by_hook = matches!(cause, terret_core::fact::Cause::Hook { .. });
-                assert!(turn.cancelled || (by_hook && turn.steps > 0));
-                assert!(claim_is_back || !turn.cancelled);
+                let by_hook = matches!(cause, Cause::Hook { .. }) && turn.entered;
+                Rule::Cancelled.demand(turn.cancelled || by_hook, fact);
+                Rule::Verdict.demand(turn.cancelled || !turn.done, fact);
+                Rule::Back.demand(all_back || !turn.cancelled, fact);
                 false
             }
-            EndReason::Error { .. } | EndReason::Interrupted => {
-                assert!(claim_is_back, "a claim goes back");
+            EndReason::Error { .. } => {
+                Rule::Back.demand(all_back, fact);
+                Rule::Cancelled.demand(!turn.cancelled || full, fact);
+                false
+            }
+            EndReason::Interrupted => {
+                Rule::Back.demand(all_back, fact);
+                Rule::Cancelled.demand(!turn.cancelled, fact);
+                Rule::Failed.demand(!turn.failed, fact);
                 false
             }
         };
@@ -261,40 +372,20 @@ impl Monitor {
             self.licence = turn.latch;
         }
     }
+}
 
-    fn only_closers_after_an_end_is_certain(&self, fact: &Fact) {
-        let Some(turn) = &self.turn else { return };
-        if turn.cancelled || turn.closing {
-            let allowed = match fact {
-                Fact::WriterOpened(_)
-                | Fact::InboxAdded(_)
-                | Fact::InboxRemoved(_)
-                | Fact::InboxReturned(_)
-                | Fact::InboxReleased(_)
-                | Fact::ToolResult(_)
-                | Fact::StepEnd(_)
-                | Fact::TurnEnd(_) => true,
-                Fact::RequestFailed(failed) => failed.next == Next::End,
-                Fact::AssistantMessage(answer) => answer.interrupted,
-                Fact::WriterIdle(_)
-                | Fact::InboxClaimed(_)
-                | Fact::TurnStart(_)
-                | Fact::TurnCancel(_)
-                | Fact::StepStart(_)
-                | Fact::UserMessage(_)
-                | Fact::RequestHeader(_)
-                | Fact::RequestContext(_)
-                | Fact::RequestAttempt(_)
-                | Fact::RequestRetry(_)
-                | Fact::AssistantChunk(_)
-                | Fact::ToolCall(_)
-                | Fact::ApprovalAsked(_)
-                | Fact::ApprovalDecided(_)
-                | Fact::SurfaceReplaced(_)
-                | Fact::SeamChanged(_)
-                | Fact::Plugin(_) => false,
-            };
-            assert!(allowed, "only closers may follow: {fact:?}");
+impl CallLog {
+    fn new(call: &CallRef) -> Self {
+        CallLog {
+            id: call.call,
+            mode: call.mode,
+            effect: None,
+            runs: 0,
+            running: false,
+            result: false,
+            concludes: false,
+            asked: false,
+            decided: false,
         }
     }
 }
