@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use terret_core::chunk::{Failure, Usage};
 use terret_core::fact::{Cause, Fact, Outcome};
 
+use super::cancel;
 use crate::call::{Call, Done};
 use crate::hook::{Listener, Next, Order, Phase, Plugin, PreStep, Seams, Verdict};
 
@@ -88,7 +89,7 @@ impl Listener<PreStep, Result<Verdict, Failure>> for Steps {
     ) -> BoxFuture<'a, Result<Verdict, Failure>> {
         if question.step > self.limit {
             let cause = Cause::Budget { which: "steps".into(), limit: u64::from(self.limit) };
-            return over(&question, cause);
+            return cancel(&question, cause);
         }
         next.run(question)
     }
@@ -110,7 +111,7 @@ impl Listener<PreStep, Result<Verdict, Failure>> for UsedUp {
         next: Next<'a, PreStep, Result<Verdict, Failure>>,
     ) -> BoxFuture<'a, Result<Verdict, Failure>> {
         match self.used.load(Ordering::Relaxed) >= self.at {
-            true => over(&question, Cause::Budget { which: self.which.to_owned(), limit: self.limit }),
+            true => cancel(&question, Cause::Budget { which: self.which.to_owned(), limit: self.limit }),
             false => next.run(question),
         }
     }
@@ -162,7 +163,7 @@ impl Listener<PreStep, Result<Verdict, Failure>> for WallTime {
         let limit = u64::try_from(self.limit.as_millis()).unwrap_or(u64::MAX);
         let cause = Cause::Budget { which: "wall-time-ms".into(), limit };
         if tokio::time::Instant::now() >= self.deadline {
-            return over(&question, cause);
+            return cancel(&question, cause);
         }
         // The time also runs out in the middle of a stream or a tool.
         let (agent, deadline) = (question.agent.clone(), self.deadline);
@@ -176,16 +177,4 @@ impl Listener<PreStep, Result<Verdict, Failure>> for WallTime {
         });
         next.run(question)
     }
-}
-
-/// Posts the cancel and waits for it: mail is read before answers, so it comes first.
-fn over(question: &PreStep, cause: Cause) -> BoxFuture<'static, Result<Verdict, Failure>> {
-    let posted = question.agent.cancel_now(cause);
-    async move {
-        match posted {
-            Ok(()) => std::future::pending().await,
-            Err(e) => Err(Failure::new(terret_core::chunk::code::HOOK, e.to_string())),
-        }
-    }
-    .boxed()
 }

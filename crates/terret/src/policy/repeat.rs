@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use terret_core::chunk::Failure;
 use terret_core::fact::{Cause, Fact, Outcome};
 use terret_core::message::{Block, Form, Message, Role, Source};
 
+use super::cancel;
 use crate::hook::{Listener, Next, Plugin, PreStep, Seams, Verdict};
 
 /// How many steps with equal calls are too many.
@@ -98,15 +98,7 @@ impl Listener<PreStep, Result<Verdict, Failure>> for Watch {
         }
         if failed >= self.limits.stop_at {
             let reason = format!("the same calls failed {failed} times in a row");
-            let posted = question.agent.cancel_now(Cause::Hook { plugin: "repeat".into(), reason });
-            return async move {
-                match posted {
-                    // Mail is read before answers: the cancel comes first.
-                    Ok(()) => std::future::pending().await,
-                    Err(e) => Err(Failure::new(terret_core::chunk::code::HOOK, e.to_string())),
-                }
-            }
-            .boxed();
+            return cancel(&question, Cause::Hook { plugin: "repeat".into(), reason });
         }
         if length.is_multiple_of(self.limits.remind_at) && (length / self.limits.remind_at).is_power_of_two()
         {
