@@ -5,6 +5,8 @@
 mod prompt;
 mod tools;
 
+pub(crate) use tools::words_of;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use crate::call::Done;
 use crate::error::Error;
 use crate::hook::FailedAttempt;
 use crate::model::Proposal;
-use crate::world::Reply;
+use crate::world::{Reply, words_of};
 
 /// Where a request's configuration comes from: what this run says, else what the log says, else what the
 /// configuration files say.
@@ -203,9 +203,7 @@ fn contained(question: Question, answers: BoxStream<'static, Reply>) -> BoxStrea
 }
 
 fn broken_down(question: Question, panic: &(dyn std::any::Any + Send)) -> Reply {
-    let words = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    let words = words.or_else(|| panic.downcast_ref::<String>().cloned());
-    let text = format!("something broke down: {}", words.as_deref().unwrap_or("it did not say why"));
+    let text = format!("something broke down: {}", words_of(panic));
     let settled = || Done::error("terret", "panic", text.clone());
     Reply::Answer(match question {
         Question::Admit(..) => Answer::Refused(settled()),

@@ -153,18 +153,20 @@ fn limit(done: &mut Done) {
     }
 }
 
+/// What a panic said.
+pub(crate) fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
+    let words = panic.downcast_ref::<&str>().copied();
+    let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    words.unwrap_or("it did not say why")
+}
+
 /// A panic inside a tool is that call's error, not the turn's end.
 fn contained(tool: Arc<dyn Tool>, call: Call) -> BoxFuture<'static, Done> {
     let name = call.name.clone();
     let run = std::panic::AssertUnwindSafe(async move { tool.run(call).await });
     async move {
         run.catch_unwind().await.unwrap_or_else(|panic| {
-            let what = panic
-                .downcast_ref::<&str>()
-                .map(|s| (*s).to_owned())
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_else(|| "it did not say why".to_owned());
-            Done::error(&name, "panic", format!("The tool broke down: {what}"))
+            Done::error(&name, "panic", format!("The tool broke down: {}", words_of(&*panic)))
         })
     }
     .boxed()
