@@ -32,6 +32,8 @@ pub struct Builder {
     identity: Option<String>,
     hidden_env: Vec<String>,
     tools: Vec<Arc<dyn Tool>>,
+    /// What the model sees of them; made once, by [`Builder::assembled`].
+    specs: Vec<ToolSpec>,
     seams: Seams,
     plugins: Vec<Arc<dyn Plugin>>,
     clock: Arc<dyn Clock>,
@@ -52,6 +54,7 @@ impl Agent {
             identity: None,
             hidden_env: Vec::new(),
             tools: Vec::new(),
+            specs: Vec::new(),
             seams: Seams::default(),
             plugins: Vec::new(),
             clock: Arc::new(SystemClock),
@@ -207,10 +210,12 @@ impl Builder {
 
     /// Everything that can be wrong with the parts, found before there is a session.
     fn assembled(mut self) -> Result<Self, Error> {
-        let names: Vec<String> = self.tools.iter().map(|tool| tool.spec().name).collect();
-        if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
-            return Err(Error::Usage(format!("two tools are named `{}`", twice.1)));
+        let specs: Vec<ToolSpec> = self.tools.iter().map(|tool| tool.spec()).collect();
+        let double = |(i, spec): &(usize, &ToolSpec)| specs[..*i].iter().any(|other| other.name == spec.name);
+        if let Some((_, twice)) = specs.iter().enumerate().find(double) {
+            return Err(Error::Usage(format!("two tools are named `{}`", twice.name)));
         }
+        self.specs = specs;
         for plugin in sorted(std::mem::take(&mut self.plugins))? {
             self.seams.install(&*plugin);
         }
@@ -218,7 +223,6 @@ impl Builder {
     }
 
     fn start(self, opened: Opened, folds: Folds) -> Result<Agent, Error> {
-        let specs: Vec<ToolSpec> = self.tools.iter().map(|tool| tool.spec()).collect();
         let world = World {
             session: opened.header.id.to_string(),
             cwd: Arc::new(self.cwd),
@@ -226,7 +230,7 @@ impl Builder {
             identity: self.identity,
             hidden_env: self.hidden_env.into(),
             tools: self.tools,
-            specs,
+            specs: self.specs,
             seams: self.seams,
             models: self.models,
             clock: self.clock,
