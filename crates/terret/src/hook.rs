@@ -15,7 +15,7 @@ use terret_core::id::Digest;
 use terret_core::line::Event;
 use terret_core::message::Message;
 
-use crate::call::{Call, Done};
+use crate::call::{Call, Done, Started};
 use crate::mail::Handle;
 use crate::request::{ChunkStream, Outgoing, Proposal};
 
@@ -57,7 +57,7 @@ pub struct Seams {
     /// Guards: deny only, after everything else, and cannot be undone.
     pub guards: Vec<Guard>,
     /// `tools/execute`: around the tool.
-    pub execute: Waterfall<Call, Done>,
+    pub execute: Waterfall<Started, Done>,
     /// `tools/post-execute`: accept, replace, add context.
     pub post_execute: Waterfall<Executed, Executed>,
     /// `agent/turn-stopping`: every listener votes; a vote to go on is a message steered in.
@@ -226,9 +226,10 @@ prints! {
     Vec<Section>: q => q;
     RequestPoint: q => &q.proposal;
     FailedAttempt: q => &q.failure;
-    // Nobody reads the body here; its length and route tell one request from another.
-    Outgoing: q => (&q.header.provider, &q.header.model, q.body.len());
+    // It cannot be changed on the way, only replaced by another.
+    Outgoing: q => (&q.header().provider, &q.header().model, q.body().len());
     Call: q => (&q.name, &q.arguments, &q.cwd, q.permissions);
+    Started: q => (&q.name, &q.arguments, &q.cwd, q.permissions);
     Executed: q => (&q.done, &q.contexts);
     Done: a => a;
     Result<Verdict, Failure>: a => a;

@@ -224,7 +224,7 @@ impl Builder {
 
     fn start(self, opened: Opened, folds: Folds) -> Result<Agent, Error> {
         let world = World {
-            session: opened.header.id.to_string(),
+            session: opened.header.id.clone(),
             cwd: Arc::new(self.cwd),
             permissions: self.permissions,
             identity: self.identity,

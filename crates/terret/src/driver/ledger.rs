@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use terret_core::decided::Decided;
 use terret_core::digest::message_digest;
 use terret_core::fact::Fact;
-use terret_core::id::{CallId, Digest, MsgId, Seq};
+use terret_core::id::{Digest, MsgId};
 use terret_core::input::Input;
 use terret_core::line::Event;
 use terret_core::machine::{Handled, Machine};
@@ -44,10 +44,6 @@ pub(crate) struct Folds {
     /// Messages looked at for contexts, and of which past.
     noted: usize,
     rewrites: u64,
-    /// Where each call of the open turn was last started.
-    pub(super) started: HashMap<CallId, (Seq, terret_core::fact::ToolCall)>,
-    /// The last attempt.
-    pub(super) attempt: Option<(Seq, terret_core::fact::RequestAttempt)>,
 }
 
 impl Folds {
@@ -70,11 +66,6 @@ impl Folds {
                     self.waiting.remove(id);
                 }
             }
-            Fact::RequestAttempt(attempt) => self.attempt = Some((event.seq, attempt.clone())),
-            Fact::ToolCall(call) => {
-                self.started.insert(call.call, (event.seq, call.clone()));
-            }
-            Fact::TurnEnd(_) => self.started.clear(),
             Fact::WriterOpened(_)
             | Fact::WriterIdle(_)
             | Fact::InboxClaimed(_)
@@ -82,16 +73,19 @@ impl Folds {
             | Fact::InboxReleased(_)
             | Fact::TurnStart(_)
             | Fact::TurnCancel(_)
+            | Fact::TurnEnd(_)
             | Fact::StepStart(_)
             | Fact::StepEnd(_)
             | Fact::UserMessage(_)
             | Fact::SurfaceReplaced(_)
             | Fact::RequestHeader(_)
             | Fact::RequestContext(_)
+            | Fact::RequestAttempt(_)
             | Fact::RequestFailed(_)
             | Fact::RequestRetry(_)
             | Fact::AssistantChunk(_)
             | Fact::AssistantMessage(_)
+            | Fact::ToolCall(_)
             | Fact::ToolResult(_)
             | Fact::ApprovalAsked(_)
             | Fact::ApprovalDecided(_)
