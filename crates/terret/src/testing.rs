@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::model::Providers;
 use crate::model::script::ScriptAdapter;
 use crate::request::Outgoing;
-use crate::store::{BY, Journal, MemoryStore, Store};
+use crate::store::{BY, Durable, Journal, MemoryStore, Store};
 
 /// Begins an agent whose model plays this script (its format: [`crate::model::script`]). Its log is in memory
 /// unless the builder is told otherwise.
@@ -38,19 +38,28 @@ pub fn scripted(script: &str) -> Result<Builder, Failure> {
 
 /// A request for an adapter under test: its attempt is logged and synced first, in memory, as the loop does it.
 pub fn outgoing(header: Header, body: Bytes, idle_timeout: Duration) -> Result<Outgoing, Error> {
+    let proof = attempted(&header, Digest::of(&body), body.len())?;
+    Outgoing::new(proof, Arc::new(header), body, idle_timeout).map_err(|e| Error::Usage(e.message))
+}
+
+/// The proof of an attempt whose body has this digest and length.
+pub(crate) fn attempted(
+    header: &Header,
+    digest: Digest,
+    bytes: usize,
+) -> Result<Durable<RequestAttempt>, Error> {
     let coded = !header.wire.is_empty();
     let attempt = RequestAttempt {
         turn: 1,
         step: 1,
         attempt: 1,
-        digest: Digest::of(&body),
+        digest,
         wire: coded.then(|| header.wire.clone()),
-        wire_digest: coded.then(|| Digest::of(&body)),
-        bytes: coded.then_some(body.len() as u64),
+        wire_digest: coded.then_some(digest),
+        bytes: coded.then_some(bytes as u64),
     };
     let mut journal = recorded(&Fact::RequestAttempt(attempt))?;
-    let proof = journal.request().ok_or(Error::Refused("the attempt is not synced"))?;
-    Outgoing::new(proof, Arc::new(header), body, idle_timeout).map_err(|e| Error::Usage(e.message))
+    journal.request().ok_or(Error::Refused("the attempt is not synced"))
 }
 
 /// A call for a tool under test: logged and synced first, in memory, as the loop does it.

@@ -81,30 +81,65 @@ impl Open {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::time::Duration;
+
     use terret_core::fact::{Fact, StepStart, UserMessage};
     use terret_core::line::Event;
     use terret_core::message::Message;
 
     use super::*;
 
-    #[test]
-    fn the_grown_digest_is_that_of_the_whole_body() {
-        let mut header = Header {
+    fn header(wire: &str) -> Header {
+        let dialect = crate::model::openai_chat::dialect::Dialect::default();
+        Header {
             provider: "p".into(),
             model: "m".into(),
-            wire: "openai-chat@1".into(),
-            dialect: terret_core::raw::Raw::from_value(
-                &crate::model::openai_chat::dialect::Dialect::default(),
-            )
-            .unwrap(),
+            wire: wire.into(),
+            dialect: terret_core::raw::Raw::from_value(&dialect).unwrap(),
             parameters: Default::default(),
             defaults: Vec::new(),
             system: Some("s".into()),
             tools: Vec::new(),
+        }
+    }
+
+    /// A body whose parts changed after they were serialised.
+    struct Corrupt(Bytes);
+
+    impl Body for Corrupt {
+        fn push(&mut self, _: &Message) {}
+        fn bytes(&mut self) -> Bytes {
+            self.0.clone()
+        }
+        fn stable(&self) -> usize {
+            self.0.len() - 2
+        }
+    }
+
+    #[test]
+    fn a_part_that_changed_in_the_cache_no_longer_has_its_digest() {
+        let header = Arc::new(header("script@1"));
+        let (mut cache, messages) = (BodyCache::default(), Messages::default());
+        let good = cache.build(&header, &messages).unwrap().unwrap();
+        assert_eq!(good.digest, Digest::of(&good.bytes));
+        let mut bytes = good.bytes.to_vec();
+        bytes[3] ^= 1;
+        cache.open.as_mut().unwrap().body = Box::new(Corrupt(bytes.into()));
+        let bad = cache.build(&header, &messages).unwrap().unwrap();
+        // The log gets the digest of what was serialised; what is sent is hashed whole, and refused.
+        assert_eq!(bad.digest, good.digest);
+        let send = |built: Built| {
+            let proof = crate::testing::attempted(&header, built.digest, built.bytes.len()).unwrap();
+            crate::request::Outgoing::new(proof, header.clone(), built.bytes, Duration::from_secs(1))
         };
+        assert!(send(good).is_ok());
+        assert_eq!(send(bad).unwrap_err().code, class::RECONSTRUCTION);
+    }
+
+    #[test]
+    fn the_grown_digest_is_that_of_the_whole_body() {
         for wire in ["openai-chat@1", "script@1"] {
-            header.wire = wire.into();
-            let header = Arc::new(header.clone());
+            let header = Arc::new(header(wire));
             let (mut cache, mut messages) = (BodyCache::default(), Messages::default());
             for step in 1..6 {
                 let enter = Fact::StepStart(StepStart { turn: 1, step, admits: 1 });
