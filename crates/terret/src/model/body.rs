@@ -54,8 +54,11 @@ impl BodyCache {
                 Open { header, rewrites, taken: 0, body, hashed: 0, hasher: blake3::Hasher::new() }
             }
         };
+        // Each part is hashed as soon as it is there: whatever happens to it later shows when the whole is hashed.
+        open.hash();
         for projected in &list[open.taken..] {
             open.body.push(&projected.message);
+            open.hash();
         }
         open.taken = list.len();
         let bytes = open.body.bytes();
@@ -66,13 +69,17 @@ impl BodyCache {
 }
 
 impl Open {
-    /// blake3 of the body; hashes what is new since the last one.
-    fn digest(&mut self, bytes: &[u8]) -> Digest {
-        let stable = self.body.stable().clamp(self.hashed, bytes.len());
-        self.hasher.update(&bytes[self.hashed..stable]);
-        self.hashed = stable;
+    /// Hashes what became stable.
+    fn hash(&mut self) {
+        let stable = self.body.stable();
+        self.hasher.update(&stable[self.hashed.min(stable.len())..]);
+        self.hashed = self.hashed.max(stable.len());
+    }
+
+    /// blake3 of the body; hashes only its end.
+    fn digest(&self, bytes: &[u8]) -> Digest {
         let mut whole = self.hasher.clone();
-        whole.update(&bytes[stable..]);
+        whole.update(&bytes[self.hashed.min(bytes.len())..]);
         Digest(*whole.finalize().as_bytes())
     }
 }
@@ -111,8 +118,8 @@ mod tests {
         fn bytes(&mut self) -> Bytes {
             self.0.clone()
         }
-        fn stable(&self) -> usize {
-            self.0.len() - 2
+        fn stable(&self) -> &[u8] {
+            &self.0[..self.0.len() - 2]
         }
     }
 

@@ -72,9 +72,10 @@ pub trait Body: Send {
     /// The whole body as of now.
     fn bytes(&mut self) -> Bytes;
 
-    /// Bytes at its front that every later body repeats: what is hashed once. Too few cost time, never truth.
-    fn stable(&self) -> usize {
-        0
+    /// The front that every later body repeats: it is hashed once, as soon as it is there. Too little costs time,
+    /// never truth.
+    fn stable(&self) -> &[u8] {
+        &[]
     }
 }
 

@@ -168,8 +168,8 @@ impl Body for ChatBody {
         self.json.closed("]}").into()
     }
 
-    fn stable(&self) -> usize {
-        self.json.len()
+    fn stable(&self) -> &[u8] {
+        self.json.as_bytes()
     }
 }
 

@@ -16,9 +16,9 @@ pub(super) enum Value<'a> {
 pub(super) struct Json(Vec<u8>);
 
 impl Json {
-    /// Bytes written so far.
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
+    /// What is written so far.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
     }
 
     /// A copy with something after it.

@@ -49,8 +49,8 @@ impl Body for ScriptBody {
         whole.into()
     }
 
-    fn stable(&self) -> usize {
-        self.json.len()
+    fn stable(&self) -> &[u8] {
+        &self.json
     }
 }
 
