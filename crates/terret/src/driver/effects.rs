@@ -42,7 +42,7 @@ impl Driver {
 
     /// Whether this question is still asked.
     pub(super) fn asks(&self, question: &Question) -> bool {
-        self.owed().iter().any(|effect| effect.question() == *question)
+        self.ledger.machine.asks(*question)
     }
 
     /// Whether something that leaves the process waits to be started.
