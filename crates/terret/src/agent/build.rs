@@ -251,6 +251,8 @@ impl Builder {
         if at_rest {
             driver.rest()?;
         }
+        // A future holds what it runs on more than once.
+        let driver = Box::new(driver);
         tokio::spawn(async move {
             if std::panic::AssertUnwindSafe(driver.run()).catch_unwind().await.is_err() {
                 // What was written stays; who waits must learn that nothing more comes.

@@ -28,7 +28,7 @@ impl Driver {
                     // Sent again: acknowledged again, and nothing changes.
                     Some(_) => {}
                     None => {
-                        if self.take(Input::Send(send))? == Handled::Refused {
+                        if self.take(Input::Send(*send))? == Handled::Refused {
                             let why = "the message it should replace is no longer pending";
                             let _ = ack.send(Err(Error::Refused(why)));
                             return Ok(());
@@ -46,7 +46,7 @@ impl Driver {
                     let _ = ack.send(Err(Error::TooLarge { bytes, limit: MAX_MESSAGE_BYTES }));
                     return Ok(());
                 }
-                match self.take(input)? {
+                match self.take(*input)? {
                     Handled::Refused => {
                         let why = "a turn is closing, or waits for recovery";
                         let _ = ack.send(Err(Error::Refused(why)));

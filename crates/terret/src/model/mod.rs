@@ -6,6 +6,7 @@
 mod body;
 pub mod compact;
 pub mod failure;
+mod grown;
 pub mod http;
 pub mod models;
 pub mod openai_chat;

@@ -72,7 +72,7 @@ impl Journal {
             calls: BTreeMap::new(),
             log: opened.log,
             tip: opened.tip,
-            pending: Vec::with_capacity(64 << 10),
+            pending: Vec::new(),
             written: before,
             // What an earlier writer left may still be unsynced: the first barrier covers it.
             synced: None,
@@ -165,6 +165,11 @@ impl Journal {
     /// Seq of the last line written and the chain's value there; `None` in an empty log.
     pub fn head(&self) -> Option<(Seq, Digest)> {
         self.written.map(|seq| (seq, self.head))
+    }
+
+    /// Gives back room that only a stream of events needs.
+    pub fn rest(&mut self) {
+        self.pending.shrink_to_fit();
     }
 
     /// What waits now is written only together with something that comes later.

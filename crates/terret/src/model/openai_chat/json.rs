@@ -21,12 +21,9 @@ impl Json {
         &self.0
     }
 
-    /// A copy with something after it.
-    pub(super) fn closed(&self, end: &str) -> Vec<u8> {
-        let mut whole = Vec::with_capacity(self.0.len() + end.len());
-        whole.extend_from_slice(&self.0);
-        whole.extend_from_slice(end.as_bytes());
-        whole
+    /// Begins anew.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
     }
 
     pub(super) fn is_empty(&self) -> bool {
