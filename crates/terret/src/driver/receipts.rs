@@ -1,6 +1,6 @@
 //! Who waits for what became of a message.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use terret_core::fact::{EndReason, Removal};
 use terret_core::id::MsgId;
@@ -10,10 +10,10 @@ use tokio::sync::oneshot;
 
 use crate::mail::{Outcome, Settlement};
 
-/// Receipts not yet resolved.
+/// Receipts not yet resolved, in an order that lets a run be repeated.
 #[derive(Default)]
 pub(super) struct Receipts {
-    waiting: HashMap<MsgId, Vec<oneshot::Sender<Settlement>>>,
+    waiting: BTreeMap<MsgId, Vec<oneshot::Sender<Settlement>>>,
 }
 
 impl Receipts {
