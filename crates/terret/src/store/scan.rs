@@ -186,10 +186,17 @@ impl<R: Read> Scan<R> {
         }
     }
 
-    /// After a bad line: whether it and what follows are a tail that a crash may tear. Every reader and the
-    /// writer ask this one question; what it depends on beside the bytes (this boot of the machine, the marker
-    /// of a failed sync) it looks up itself.
+    /// After a bad line of a file: whether it and what follows are a tail that a crash may tear. Every reader
+    /// and the writer ask this one question; what it depends on beside the bytes (this boot of the machine, the
+    /// marker of a failed sync) it looks up itself.
     pub fn is_torn_tail(&mut self, bad: &Bad) -> Result<bool, Error> {
+        let path = self.path.clone();
+        self.is_torn(bad, |boot| torn::in_doubt(&path, boot))
+    }
+
+    /// The same of a log that is kept elsewhere. `in_doubt` gets the boot of the last writer and says whether
+    /// lines that no sync covers may be missing or stale.
+    pub fn is_torn(&mut self, bad: &Bad, in_doubt: impl FnOnce(Option<&str>) -> bool) -> Result<bool, Error> {
         // No crash writes a wrong line with a right checksum.
         if torn::is_as_written(&bad.cause) {
             return Ok(false);
@@ -214,7 +221,7 @@ impl<R: Read> Scan<R> {
         }
         let below = self.synced.is_some_and(|d| bad.seq <= d);
         let cut = !bad.terminated && !more && !changed;
-        Ok(!below && (cut || torn::in_doubt(&self.path, self.boot())))
+        Ok(!below && (cut || in_doubt(self.boot())))
     }
 }
 
