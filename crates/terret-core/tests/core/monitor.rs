@@ -1,6 +1,8 @@
 //! The rules of the log, checked on the log alone: a fold with a memory of its own that panics where a rule
 //! is broken. It never looks at the machine's state.
 
+// From here, whoever includes this file: the simulation does too.
+#[path = "monitor/closing.rs"]
 mod closing;
 
 use terret_core::chunk::{FinishKind, code};
