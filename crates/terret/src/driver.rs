@@ -257,6 +257,7 @@ impl Driver {
         for (_, ack) in self.acks.drain(..) {
             let _ = ack.send(Ok(()));
         }
+        self.receipts.synced();
         for turn in std::mem::take(&mut self.ledger.ended) {
             self.receipts.turn_ended(&turn, self.ledger.machine.state());
             self.progress.send_modify(|p| p.last = Some(turn));

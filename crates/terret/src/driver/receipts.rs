@@ -14,6 +14,8 @@ use crate::mail::{Outcome, Settlement};
 #[derive(Default)]
 pub(super) struct Receipts {
     waiting: BTreeMap<MsgId, Vec<oneshot::Sender<Settlement>>>,
+    /// Taken off in the log, and not yet synced.
+    removed: Vec<(MsgId, Removal)>,
 }
 
 impl Receipts {
@@ -42,9 +44,15 @@ impl Receipts {
         }
     }
 
+    /// These are taken off: who waits is told with the next sync.
     pub(super) fn removed(&mut self, ids: &[MsgId], why: Removal) {
-        for id in ids {
-            self.resolve(id, || Settlement::Removed(why));
+        self.removed.extend(ids.iter().map(|id| (id.clone(), why)));
+    }
+
+    /// What was taken off is so for good.
+    pub(super) fn synced(&mut self) {
+        for (id, why) in std::mem::take(&mut self.removed) {
+            self.resolve(&id, || Settlement::Removed(why));
         }
     }
 
