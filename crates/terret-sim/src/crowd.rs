@@ -20,10 +20,6 @@ impl<T> Crowd<T> {
         self.0.push(Box::pin(member));
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Polls everyone once; gives what is done.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Vec<T> {
         let mut done = Vec::new();

@@ -167,12 +167,11 @@ impl Store for SimStore {
             }
         };
         let process = state.process();
-        let doubt = |boot: Option<&str>| state.disk.marker || boot.is_some_and(|boot| boot != process.boot);
         let (length, keep) = (state.disk.bytes.len(), scan.offset() as usize);
         let (header_hash, header) = (scan.header_hash(), scan.header().clone());
         let (tip, epoch, unterminated) = (scan.tip().clone(), scan.epoch() + 1, scan.unterminated());
         if let Some(bad) = &bad
-            && !scan.is_torn(bad, doubt)?
+            && !scan.is_torn(bad, state.disk.marker, &process.boot)?
         {
             return Err(Error::NotALog { path, why: format!("damaged: {bad:?}") });
         }

@@ -69,13 +69,16 @@ fn session(world: &World) -> Vec<Vec<u8>> {
         process(world, n == lives);
         let mut state = world.lock();
         logs.push(state.disk.bytes.clone());
-        let good = state.crash_disk();
-        state.check_survivors(good);
+        if n < lives {
+            let good = state.crash_disk();
+            state.check_survivors(good);
+        }
         if !state.broken.is_empty() {
             return logs;
         }
     }
     let mut state = world.lock();
+    state.check_told();
     state.check_accounts();
     state.check_proofs();
     logs
