@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use terret::core::fact::{EffectClass, EndReason, Fact, Header};
+use terret::core::fact::{EffectClass, EndReason, Fact, Header, Outcome};
 use terret::core::id::{CallId, MsgId};
 use terret::core::line::{Event, Tip};
 use terret::core::project::Request;
@@ -45,10 +45,17 @@ pub(crate) struct Told {
     pub(crate) dropped: BTreeSet<MsgId>,
 }
 
+impl Told {
+    fn has_started(&self, call: CallId) -> bool {
+        self.runs.range((call, 0)..=(call, u32::MAX)).next().is_some()
+    }
+}
+
 impl Witness {
     /// The log is read again, from its first event.
     pub(crate) fn restart(&mut self) {
         *self = Witness { told: std::mem::take(&mut self.told), ..Witness::default() };
+        self.monitor.tools_are_watched = true;
     }
 
     /// One more event, whose line ends there. Gives the rule it breaks, if it breaks one.
@@ -107,6 +114,12 @@ impl State {
         let end = self.disk.bytes.len();
         self.tell(|| format!("{:>5} {} {}", event.seq, event.fact.type_name(), short(&event.fact)));
         self.reached.event(&event.fact);
+        if let Fact::ToolResult(result) = &event.fact
+            && result.outcome == Outcome::NotStarted
+            && self.witness.told.has_started(result.call)
+        {
+            self.fault(format!("call {} is said not to have started, and it did", result.call));
+        }
         if let Some(rule) = self.witness.add(event, end, now) {
             self.fault(rule);
         }
@@ -185,7 +198,7 @@ impl State {
             return;
         }
         let told = &mut self.witness.told;
-        let again = told.runs.range((call, 0)..=(call, u32::MAX)).next().is_some();
+        let again = told.has_started(call);
         let twice = !told.runs.insert((call, run));
         if twice || (again && effect == EffectClass::Unsafe) {
             self.fault(format!("call {call} starts again, run {run}, {effect:?}"));
