@@ -3,6 +3,8 @@
 mod build;
 mod subscribe;
 
+use std::sync::Arc;
+
 use terret_core::fact::{Cause, Lane, Removal};
 use terret_core::id::{MsgId, SessionId};
 use terret_core::input::{Input, Record, Recovery, Send};
@@ -10,10 +12,12 @@ use terret_core::message::Message;
 use terret_core::project::TurnSummary;
 use tokio::sync::{oneshot, watch};
 
+use crate::clock::Ids;
 use crate::error::Error;
 use crate::mail::Mail;
 
 pub use crate::mail::{Handle, Outcome, Progress, Reading, Receipt, Settlement, Status};
+pub use crate::world::Context;
 pub use build::{Builder, parse_route};
 pub use subscribe::Subscription;
 
@@ -25,8 +29,9 @@ pub struct Agent {
     progress: watch::Receiver<Progress>,
     /// Where this writer's first line goes.
     start: u64,
-    header: std::sync::Arc<terret_core::line::SessionHeader>,
+    header: Arc<terret_core::line::SessionHeader>,
     left_open: Option<TurnSummary>,
+    ids: Arc<dyn Ids>,
 }
 
 impl Agent {
@@ -65,7 +70,7 @@ impl Agent {
 
     /// A message of the person, with a fresh id.
     pub fn user(&self, text: impl Into<String>) -> Message {
-        Message::user(build::fresh_id().as_str(), text)
+        Message::user(self.ids.fresh().as_str(), text)
     }
 
     /// Queues a message for a turn of its own.

@@ -1,4 +1,4 @@
-//! Time: the one place that reads clocks, behind a trait so that tests can turn it.
+//! Time and fresh ids: the one place that reads clocks, behind traits so that a program can give its own.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,6 +15,22 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn epoch_ms(&self) -> u64 {
         epoch_ms()
+    }
+}
+
+/// Mints ids of sessions and messages.
+pub trait Ids: Send + Sync {
+    /// An id that was not used before, by anybody.
+    fn fresh(&self) -> String;
+}
+
+/// Ids that sort by the time they were made (UUID version 7).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemIds;
+
+impl Ids for SystemIds {
+    fn fresh(&self) -> String {
+        uuid::Uuid::now_v7().to_string()
     }
 }
 

@@ -12,7 +12,7 @@ mod receipts;
 mod running;
 mod trouble;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(crate) struct Driver {
     mail: mpsc::Receiver<Mail>,
     mail_closed: bool,
     running: Running,
-    stops: HashMap<Question, watch::Sender<bool>>,
+    stops: BTreeMap<Question, watch::Sender<bool>>,
     assembly: Option<Assembly>,
     body: BodyCache,
     sending: Option<Sending>,
@@ -96,7 +96,7 @@ impl Driver {
             mail,
             mail_closed: false,
             running: Running::default(),
-            stops: HashMap::new(),
+            stops: BTreeMap::new(),
             assembly: None,
             body: BodyCache::default(),
             sending: None,
@@ -258,6 +258,7 @@ impl Driver {
         for (_, ack) in self.acks.drain(..) {
             let _ = ack.send(Ok(()));
         }
+        self.receipts.synced();
         for turn in std::mem::take(&mut self.ledger.ended) {
             self.receipts.turn_ended(&turn, self.ledger.machine.state());
             self.progress.send_modify(|p| p.last = Some(turn));

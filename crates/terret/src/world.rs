@@ -5,6 +5,8 @@
 mod prompt;
 mod tools;
 
+pub use prompt::Context;
+pub(crate) use prompt::{Surroundings, surroundings};
 pub(crate) use tools::words_of;
 
 use std::collections::BTreeMap;
@@ -31,7 +33,6 @@ use crate::model::{Adapter, Models, Prepared};
 use crate::request::{ChunkStream, Outgoing, Proposal, not_the_logged};
 use crate::store::Durable;
 use crate::tool::Tool;
-use prompt::Context;
 
 /// Everything outside that one agent reaches.
 pub(crate) struct World {
@@ -45,6 +46,7 @@ pub(crate) struct World {
     pub(crate) seams: Seams,
     pub(crate) models: Arc<dyn Models>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) surroundings: Surroundings,
     pub(crate) idle_timeout: Duration,
 }
 
@@ -102,10 +104,10 @@ impl World {
                 Err(failure) => return Reply::Answer(Answer::Broken(failure)).noted(notes),
             };
             let trace = Trace::default();
-            let due = |c: &Context| known.get(c.plugin) != Some(&c.text);
+            let due = |c: &Context| known.get(&c.plugin) != Some(&c.text);
             // Rules and surroundings are looked at where input may change them: when a turn begins.
             let contexts = if step == 1 || !batch.is_empty() {
-                prompt::contexts(&self.cwd, self.clock.epoch_ms())
+                (self.surroundings)(&self.cwd, self.clock.epoch_ms())
             } else {
                 Vec::new()
             };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::fact::{Fact, Next};
+use crate::fact::{Fact, Next, Outcome};
 use crate::id::{CallId, Seq};
 use crate::line::Event;
 
@@ -13,7 +13,10 @@ pub struct Brackets {
     step: Option<u32>,
     attempt: Option<u32>,
     calls: HashMap<CallId, bool>,
+    /// The step has results, and none of them ends the work.
     unread: bool,
+    /// A result of the step ends the work.
+    concluded: bool,
     last_turn: u32,
     faults: Vec<(Seq, String)>,
 }
@@ -52,7 +55,7 @@ impl Brackets {
                 self.demand(seq, self.step.is_none(), "a step starts inside another");
                 self.step = Some(start.step);
                 self.calls.clear();
-                self.unread = false;
+                (self.unread, self.concluded) = (false, false);
             }
             Fact::StepEnd(end) => {
                 self.demand(seq, self.step == Some(end.step), "a step ends that is not open");
@@ -89,7 +92,8 @@ impl Brackets {
             Fact::ToolResult(result) => {
                 let first = self.calls.insert(result.call, true) == Some(false);
                 self.demand(seq, first, "a result nobody asked for, or a second one");
-                self.unread = !(result.concludes && result.outcome == crate::fact::Outcome::Ok);
+                self.concluded |= result.concludes && result.outcome == Outcome::Ok;
+                self.unread = !self.concluded;
             }
             Fact::WriterOpened(_)
             | Fact::WriterIdle(_)

@@ -1,6 +1,8 @@
 //! The rules of the log, checked on the log alone: a fold with a memory of its own that panics where a rule
 //! is broken. It never looks at the machine's state.
 
+// From here, whoever includes this file: the simulation does too.
+#[path = "monitor/closing.rs"]
 mod closing;
 
 use terret_core::chunk::{FinishKind, code};
@@ -25,6 +27,9 @@ pub(crate) struct Monitor {
     header: bool,
     /// This writer wrote a header.
     own_header: bool,
+    /// The tools themselves are watched: a live driver knows of a call that was cancelled between its fact and its
+    /// start that it never began.
+    pub(crate) tools_are_watched: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -311,11 +316,13 @@ impl Monitor {
     }
 
     fn settle(&mut self, result: &ToolResult, fact: &Fact) {
+        let watched = self.tools_are_watched;
         let call = self.call(result.call, fact);
         Rule::Results.demand(!std::mem::replace(&mut call.result, true), fact);
         let ran = call.runs > 0;
         let untrue = match result.outcome {
-            Outcome::NotStarted | Outcome::Denied => ran,
+            Outcome::NotStarted => ran && !watched,
+            Outcome::Denied => ran,
             Outcome::Ok | Outcome::Unknown => !ran,
             Outcome::Error | Outcome::Aborted | Outcome::Timeout => false,
         };

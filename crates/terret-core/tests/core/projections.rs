@@ -10,7 +10,7 @@ use terret_core::id::Digest;
 use terret_core::input::{Answer, Input, Settled};
 use terret_core::line::Event;
 use terret_core::message::{Block, BlockKind, Form, Message, Role, Source};
-use terret_core::project::{Messages, OpenTurn, Request, TurnSummary, Turns};
+use terret_core::project::{Brackets, Messages, OpenTurn, Request, TurnSummary, Turns};
 
 use crate::harness::{
     Session, admitted, calls, close, enter, failed, prepared, reject, resume, settled, text,
@@ -55,6 +55,23 @@ fn tool_round(order: [u32; 3]) -> Session {
 fn summary(id: &str) -> Message {
     let source = Source::Plugin { plugin: "compact".into(), form: Form::Notice };
     Message { id: id.into(), role: Role::User, content: vec![Block::text("so far")], source }
+}
+
+#[test]
+fn a_turn_that_any_of_its_calls_concludes_has_nothing_left_to_read() {
+    let mut session = streaming();
+    session.answer(calls((1, 1), FinishKind::ToolCalls, &[CallMode::Parallel; 2]));
+    for n in 0..2 {
+        session.feed(Input::Answer(Question::Admit(call_id(1, 1, n), 1), admitted(EffectClass::Read)));
+    }
+    for n in 0..2 {
+        let ended = Settled { concludes: n == 0, ..Settled::ok("done") };
+        session.feed(Input::Answer(Question::Run(call_id(1, 1, n), 1), settled(ended)));
+    }
+    session.answer(Answer::Voted);
+    let mut brackets = Brackets::default();
+    session.log.iter().for_each(|event| brackets.fold(event));
+    assert_eq!((brackets.open_turn(), brackets.faults()), (None, &[][..]));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Making agents: what one needs, with defaults that work.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use terret_core::raw::Raw;
 use tokio::sync::{mpsc, watch};
 
 use super::{Agent, Handle, Progress, Status};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, Ids, SystemClock, SystemIds};
 use crate::driver::{Base, Driver, Folds};
 use crate::error::Error;
 use crate::hook::{Plugin, Seams, sorted};
@@ -20,7 +20,7 @@ use crate::limits::{IDLE_TIMEOUT_MS, MAX_MAIL};
 use crate::model::Models;
 use crate::store::{BY, MemoryStore, Opened, Store};
 use crate::tool::{Permissions, Tool};
-use crate::world::World;
+use crate::world::{Context, Surroundings, World, surroundings};
 
 /// Gathers what an agent needs.
 pub struct Builder {
@@ -37,6 +37,8 @@ pub struct Builder {
     seams: Seams,
     plugins: Vec<Arc<dyn Plugin>>,
     clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    surroundings: Surroundings,
     idle_timeout: Duration,
     at_rest: bool,
 }
@@ -58,6 +60,8 @@ impl Agent {
             seams: Seams::default(),
             plugins: Vec::new(),
             clock: Arc::new(SystemClock),
+            ids: Arc::new(SystemIds),
+            surroundings: Arc::new(surroundings),
             idle_timeout: Duration::from_millis(IDLE_TIMEOUT_MS),
             at_rest: false,
         }
@@ -159,6 +163,20 @@ impl Builder {
         self
     }
 
+    /// Mints ids of the session and of messages.
+    pub fn ids(mut self, ids: impl Ids + 'static) -> Self {
+        self.ids = Arc::new(ids);
+        self
+    }
+
+    /// Replaces what the model is told of where it works. Asked with the working directory and the epoch
+    /// milliseconds wherever new input may have changed it; a context is put in when its text has changed.
+    /// Without this it is the directory, the platform, the date and the `AGENTS.md` files that apply.
+    pub fn surroundings(mut self, look: impl Fn(&Path, u64) -> Vec<Context> + Send + Sync + 'static) -> Self {
+        self.surroundings = Arc::new(look);
+        self
+    }
+
     /// Longest silence allowed on a model's stream.
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.idle_timeout = limit;
@@ -181,7 +199,7 @@ impl Builder {
         let builder = self.assembled()?;
         let id = match id {
             Some(id) => id,
-            None => fresh_id().parse().map_err(|e| Error::Usage(format!("{e}")))?,
+            None => builder.ids.fresh().parse().map_err(|e| Error::Usage(format!("{e}")))?,
         };
         let header = SessionHeader {
             kind: SessionTag::Session,
@@ -234,6 +252,7 @@ impl Builder {
             seams: self.seams,
             models: self.models,
             clock: self.clock,
+            surroundings: self.surroundings,
             idle_timeout: self.idle_timeout,
         };
         let mut base = self.base;
@@ -262,7 +281,8 @@ impl Builder {
                 });
             }
         });
-        Ok(Agent { id: header.id.clone(), handle, progress, start, header: Arc::new(header), left_open })
+        let (id, header) = (header.id.clone(), Arc::new(header));
+        Ok(Agent { id, handle, progress, start, header, left_open, ids: self.ids })
     }
 }
 
@@ -277,9 +297,4 @@ pub fn parse_route(route: &str) -> Result<(String, String), Error> {
         return Err(bad());
     }
     Ok((provider.to_owned(), model.to_owned()))
-}
-
-/// An id that sorts by the time it was made and is not used elsewhere.
-pub(super) fn fresh_id() -> String {
-    uuid::Uuid::now_v7().to_string()
 }

@@ -62,9 +62,16 @@ impl Driver {
                 (Effect::Run { stop: true, .. }, Some(stop)) => {
                     stop.send_replace(true);
                 }
-                // Cancelled between its fact and its start: it never starts.
-                (Effect::Run { stop: true, .. }, None) => {
-                    let settled = Done::notice(Outcome::NotStarted, "The call was stopped before it began.");
+                // Cancelled between its fact and its start: it never starts. A dead writer may have started it before.
+                (Effect::Run { stop: true, run, .. }, None) => {
+                    let (outcome, text) = match run {
+                        1 => (Outcome::NotStarted, "The call was stopped before it began."),
+                        _ => (
+                            Outcome::Unknown,
+                            "The call was stopped before it began again. Nobody knows how far it came.",
+                        ),
+                    };
+                    let settled = Done::notice(outcome, text);
                     let answer = Answer::Settled { settled, contexts: Vec::new() };
                     self.take(Input::Answer(question, answer))?;
                 }

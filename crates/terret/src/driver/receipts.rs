@@ -1,6 +1,6 @@
 //! Who waits for what became of a message.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use terret_core::fact::{EndReason, Removal};
 use terret_core::id::MsgId;
@@ -10,10 +10,12 @@ use tokio::sync::oneshot;
 
 use crate::mail::{Outcome, Settlement};
 
-/// Receipts not yet resolved.
+/// Receipts not yet resolved, in an order that lets a run be repeated.
 #[derive(Default)]
 pub(super) struct Receipts {
-    waiting: HashMap<MsgId, Vec<oneshot::Sender<Settlement>>>,
+    waiting: BTreeMap<MsgId, Vec<oneshot::Sender<Settlement>>>,
+    /// Taken off in the log, and not yet synced.
+    removed: Vec<(MsgId, Removal)>,
 }
 
 impl Receipts {
@@ -42,9 +44,15 @@ impl Receipts {
         }
     }
 
+    /// These are taken off: who waits is told with the next sync.
     pub(super) fn removed(&mut self, ids: &[MsgId], why: Removal) {
-        for id in ids {
-            self.resolve(id, || Settlement::Removed(why));
+        self.removed.extend(ids.iter().map(|id| (id.clone(), why)));
+    }
+
+    /// What was taken off is so for good.
+    pub(super) fn synced(&mut self) {
+        for (id, why) in std::mem::take(&mut self.removed) {
+            self.resolve(&id, || Settlement::Removed(why));
         }
     }
 

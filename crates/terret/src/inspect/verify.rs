@@ -1,5 +1,6 @@
 //! Proves a log: every line intact, every bracket closed, every request rebuilt from what stood before it.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -57,6 +58,16 @@ impl Report {
 /// Reads the log at `path` from its start and checks everything it promises.
 pub fn verify(path: &Path) -> Result<Report, Error> {
     let mut scan = Scan::open(path)?;
+    let mut report = verify_scan(&mut scan)?;
+    if let Some(bad) = &report.bad {
+        report.torn = scan.is_torn_tail(bad)?;
+    }
+    Ok(report)
+}
+
+/// The same for a log that is read from elsewhere, from its first event on. Whether a bad line is a torn
+/// tail is for the caller to ask: [`Scan::is_torn`].
+pub fn verify_scan(scan: &mut Scan<impl Read>) -> Result<Report, Error> {
     let mut report = Report::default();
     let (mut brackets, mut request, mut bodies) =
         (Brackets::default(), Request::default(), BodyCache::default());
@@ -64,7 +75,6 @@ pub fn verify(path: &Path) -> Result<Report, Error> {
         let event = match next {
             Ok(event) => event,
             Err(bad) => {
-                report.torn = scan.is_torn_tail(&bad)?;
                 report.bad = Some(bad);
                 break;
             }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use terret_core::chunk::{Failure, code};
+use terret_core::id::Digest;
+use uuid::Uuid;
 
 use crate::hook::{FailedAttempt, Listener, Next, Plugin, Recovery, Seams};
 
@@ -19,11 +21,19 @@ pub struct Retry {
     pub cap_ms: u64,
     /// Longest wait a provider may ask for; a longer one is not waited out.
     pub hint_cap_ms: u64,
+    /// Of what delays are varied with, so that many clients do not come back at once: equal seeds wait equally.
+    pub seed: u64,
 }
 
 impl Default for Retry {
     fn default() -> Self {
-        Retry { max: 5, base_ms: 500, cap_ms: 10_000, hint_cap_ms: 60_000 }
+        Retry {
+            max: 5,
+            base_ms: 500,
+            cap_ms: 10_000,
+            hint_cap_ms: 60_000,
+            seed: Uuid::new_v4().as_u128() as u64,
+        }
     }
 }
 
@@ -43,7 +53,7 @@ impl Listener<FailedAttempt, Result<Recovery, Failure>> for Retry {
         question: FailedAttempt,
         next: Next<'a, FailedAttempt, Result<Recovery, Failure>>,
     ) -> BoxFuture<'a, Result<Recovery, Failure>> {
-        match self.delay_ms(question.attempt, &question.failure) {
+        match self.delay_ms(&question) {
             Some(delay_ms) => {
                 std::future::ready(Ok(Recovery::Retry { by: self.name().to_owned(), delay_ms })).boxed()
             }
@@ -54,7 +64,8 @@ impl Listener<FailedAttempt, Result<Recovery, Failure>> for Retry {
 
 impl Retry {
     /// How long to wait before asking again; `None`: do not.
-    fn delay_ms(&self, attempt: u32, failure: &Failure) -> Option<u64> {
+    fn delay_ms(&self, failed: &FailedAttempt) -> Option<u64> {
+        let FailedAttempt { attempt, ref failure, .. } = *failed;
         let limit = match failure.code.as_str() {
             // The same bytes would most likely bring the same answer.
             code::MALFORMED_RESPONSE | code::EMPTY_RESPONSE => self.max.min(2),
@@ -74,14 +85,39 @@ impl Retry {
             Some(hint) => Some(hint),
             None => {
                 let doubled = self.base_ms.saturating_mul(1 << (attempt - 1).min(20));
-                Some(jittered(doubled.min(self.cap_ms)))
+                Some(self.varied(doubled.min(self.cap_ms), failed))
             }
         }
     }
+
+    /// Within a tenth either way.
+    fn varied(&self, delay_ms: u64, failed: &FailedAttempt) -> u64 {
+        let place = [self.seed, failed.turn.into(), failed.step.into(), failed.attempt.into()];
+        let digest = Digest::of(place.map(u64::to_le_bytes).as_flattened());
+        let varied = digest.0.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
+        delay_ms - delay_ms / 10 + varied % (delay_ms / 5 + 1)
+    }
 }
 
-/// Within a tenth either way, so that many clients do not come back at once.
-fn jittered(delay_ms: u64) -> u64 {
-    let random = uuid::Uuid::new_v4().as_u128() as u64;
-    delay_ms - delay_ms / 10 + random % (delay_ms / 5 + 1)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_varied_by_a_tenth_and_equally_for_equal_seeds() {
+        let failed = |step, attempt| {
+            let agent = crate::mail::Handle(tokio::sync::mpsc::channel(1).0);
+            FailedAttempt { agent, turn: 1, step, attempt, failure: Failure::new(code::SERVER, "down") }
+        };
+        let retry = |seed| Retry { seed, ..Retry::default() };
+        let delays = |seed| -> Vec<u64> {
+            (1..20).filter_map(|step| retry(seed).delay_ms(&failed(step, 2))).collect()
+        };
+        assert_eq!(delays(1), delays(1));
+        assert_ne!(delays(1), delays(2));
+        assert!(delays(1).iter().all(|delay| (900..=1100).contains(delay)), "{:?}", delays(1));
+        let apart: std::collections::BTreeSet<u64> = delays(1).into_iter().collect();
+        assert!(apart.len() > 10, "{apart:?}");
+        assert_ne!(Retry::default().seed, Retry::default().seed);
+    }
 }

@@ -10,7 +10,7 @@ use super::begin::{entries, make_dirs, never_begun, write_header};
 use super::end::{FileLog, Found};
 use super::lock::Lock;
 use super::repair::Repair;
-use super::{Opened, Scan, Store};
+use super::{Opened, Process, Scan, Store};
 use crate::error::Error;
 
 /// Sessions in one directory, each in its own.
@@ -116,7 +116,16 @@ impl Store for FileStore {
             entries,
             syncing: self.syncing,
         })?;
-        Ok(Opened { header, header_hash, tip: Tip::default(), epoch: 1, cut_bytes: None, log: Box::new(log) })
+        let process = Process::this();
+        Ok(Opened {
+            header,
+            header_hash,
+            tip: Tip::default(),
+            epoch: 1,
+            cut_bytes: None,
+            process,
+            log: Box::new(log),
+        })
     }
 
     fn open(&self, id: &str, fold: &mut dyn FnMut(&Event)) -> Result<Opened, Error> {
@@ -162,7 +171,8 @@ impl Store for FileStore {
         let (header, tip, epoch) = (scan.header().clone(), scan.tip().clone(), scan.epoch() + 1);
         let log =
             FileLog::new(Found { path, dir, file, lock, length, repair, entries, syncing: self.syncing })?;
-        Ok(Opened { header, header_hash, tip, epoch, cut_bytes, log: Box::new(log) })
+        let process = Process::this();
+        Ok(Opened { header, header_hash, tip, epoch, cut_bytes, process, log: Box::new(log) })
     }
 
     fn dir(&self, id: &str) -> Option<PathBuf> {

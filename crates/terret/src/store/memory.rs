@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use terret_core::id::Digest;
 use terret_core::line::{Event, SessionHeader, Tip};
 
-use super::{Log, Opened, Scan, Store};
+use super::{Log, Opened, Process, Scan, Store};
 use crate::error::Error;
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
@@ -52,7 +52,8 @@ impl Store for MemoryStore {
         let writer = Arc::new(AtomicBool::new(true));
         logs.insert(header.id.to_string(), (bytes.clone(), writer.clone()));
         let log = Box::new(MemoryLog { bytes, path, _writer: Held(writer) });
-        Ok(Opened { header, header_hash, tip: Tip::default(), epoch: 1, cut_bytes: None, log })
+        let process = Process::this();
+        Ok(Opened { header, header_hash, tip: Tip::default(), epoch: 1, cut_bytes: None, process, log })
     }
 
     fn open(&self, id: &str, fold: &mut dyn FnMut(&Event)) -> Result<Opened, Error> {
@@ -74,7 +75,8 @@ impl Store for MemoryStore {
         let (header, header_hash) = (scan.header().clone(), scan.header_hash());
         let (tip, epoch) = (scan.tip().clone(), scan.epoch() + 1);
         let log = Box::new(MemoryLog { bytes, path, _writer: writer });
-        Ok(Opened { header, header_hash, tip, epoch, cut_bytes: None, log })
+        let process = Process::this();
+        Ok(Opened { header, header_hash, tip, epoch, cut_bytes: None, process, log })
     }
 
     fn dir(&self, _id: &str) -> Option<PathBuf> {

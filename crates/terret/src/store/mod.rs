@@ -64,8 +64,28 @@ pub struct Opened {
     pub epoch: u64,
     /// Bytes of the torn tail that the first append moves aside.
     pub cut_bytes: Option<u64>,
+    /// The process that writes.
+    pub process: Process,
     /// The end of the log.
     pub log: Box<dyn Log>,
+}
+
+/// Where a writer runs, as logs name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Name of the machine.
+    pub host: String,
+    /// Id of this boot of the machine.
+    pub boot: String,
+}
+
+impl Process {
+    /// This process.
+    pub fn this() -> Self {
+        Process { pid: std::process::id(), host: places::host(), boot: places::boot_id() }
+    }
 }
 
 impl Opened {
@@ -73,9 +93,9 @@ impl Opened {
     pub fn writer(&self) -> WriterOpened {
         WriterOpened {
             epoch: self.epoch,
-            pid: std::process::id(),
-            host: places::host(),
-            boot: places::boot_id(),
+            pid: self.process.pid,
+            host: self.process.host.clone(),
+            boot: self.process.boot.clone(),
             by: BY.to_owned(),
             header_hash: self.header_hash,
             cut_bytes: self.cut_bytes,

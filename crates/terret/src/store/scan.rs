@@ -9,6 +9,7 @@ use terret_core::limits::MAX_LINE_BYTES;
 use terret_core::line::{Event, LineError, SessionHeader, Tip};
 
 use super::begin::never_begun;
+use super::places::boot_id;
 use super::torn;
 use crate::error::Error;
 
@@ -186,10 +187,17 @@ impl<R: Read> Scan<R> {
         }
     }
 
-    /// After a bad line: whether it and what follows are a tail that a crash may tear. Every reader and the
-    /// writer ask this one question; what it depends on beside the bytes (this boot of the machine, the marker
-    /// of a failed sync) it looks up itself.
+    /// After a bad line of a file: whether it and what follows are a tail that a crash may tear. Every reader
+    /// and the writer ask this one question; what it depends on beside the bytes (this boot of the machine, the
+    /// marker of a failed sync) it looks up itself.
     pub fn is_torn_tail(&mut self, bad: &Bad) -> Result<bool, Error> {
+        let sync_failed = torn::is_marked(&self.path);
+        self.is_torn(bad, sync_failed, &boot_id())
+    }
+
+    /// The same of a log that is kept elsewhere, told whether a sync of its last writer failed, and which boot of
+    /// the machine this is.
+    pub fn is_torn(&mut self, bad: &Bad, sync_failed: bool, boot: &str) -> Result<bool, Error> {
         // No crash writes a wrong line with a right checksum.
         if torn::is_as_written(&bad.cause) {
             return Ok(false);
@@ -214,7 +222,10 @@ impl<R: Read> Scan<R> {
         }
         let below = self.synced.is_some_and(|d| bad.seq <= d);
         let cut = !bad.terminated && !more && !changed;
-        Ok(!below && (cut || torn::in_doubt(&self.path, self.boot())))
+        // Lines that no sync covers may be missing or stale when the machine went down since they were written.
+        // Where no whole line names a boot, nobody can say that it did not.
+        let in_doubt = sync_failed || self.boot().is_none_or(|written| written != boot);
+        Ok(!below && (cut || in_doubt))
     }
 }
 

@@ -6,8 +6,6 @@ use memchr::memmem;
 use terret_core::fact::Fact;
 use terret_core::line::{Line, LineError};
 
-use super::places::boot_id;
-
 /// Name of the marker that a failed sync leaves beside the log.
 pub(super) const MARKER: &str = "poisoned";
 
@@ -54,8 +52,7 @@ pub(super) fn boot_of(line: &Line<'_>) -> Option<String> {
     Some(opened.boot)
 }
 
-/// Whether lines that no sync covers may be missing or stale: the machine went down since the last writer
-/// began, or a sync of that writer failed.
-pub(super) fn in_doubt(log: &Path, boot: Option<&str>) -> bool {
-    log.with_file_name(MARKER).exists() || boot.is_some_and(|boot| boot != boot_id())
+/// Whether a sync of the last writer of this log failed.
+pub(super) fn is_marked(log: &Path) -> bool {
+    log.with_file_name(MARKER).exists()
 }

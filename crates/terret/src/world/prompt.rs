@@ -5,6 +5,7 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
 use terret_core::message::Block;
 use terret_core::message::{Form, Message, Role, Source};
@@ -35,11 +36,17 @@ pub(crate) fn render(sections: &[Section]) -> String {
 
 /// One piece of context: who gives it, and what it says now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Context {
-    pub(crate) plugin: &'static str,
-    pub(crate) form: Form,
-    pub(crate) text: String,
+pub struct Context {
+    /// Who gives it; one of a kind among the contexts.
+    pub plugin: String,
+    /// What it is.
+    pub form: Form,
+    /// What the model reads.
+    pub text: String,
 }
+
+/// Gives the context as of now, for this working directory and these epoch milliseconds.
+pub(crate) type Surroundings = Arc<dyn Fn(&Path, u64) -> Vec<Context> + Send + Sync>;
 
 impl Context {
     pub(crate) fn into_message(self, turn: u32, step: u32) -> Message {
@@ -47,15 +54,15 @@ impl Context {
             id: format!("{}-{turn}.{step}", self.plugin).as_str().into(),
             role: Role::User,
             content: vec![Block::text(self.text)],
-            source: Source::Plugin { plugin: self.plugin.to_owned(), form: self.form },
+            source: Source::Plugin { plugin: self.plugin, form: self.form },
         }
     }
 }
 
 /// The context as of now: the environment, and the project's rules.
-pub(crate) fn contexts(cwd: &Path, now_ms: u64) -> Vec<Context> {
+pub(crate) fn surroundings(cwd: &Path, now_ms: u64) -> Vec<Context> {
     let mut contexts = vec![Context {
-        plugin: "environment",
+        plugin: "environment".to_owned(),
         form: Form::Snapshot,
         text: format!(
             "<environment>\nworking directory: {}\nplatform: {} {}\ndate: {} (UTC)\n</environment>",
@@ -88,7 +95,11 @@ fn instructions(cwd: &Path) -> Option<Context> {
         .collect();
     parts.reverse();
     let text = parts.join("\n");
-    (!text.is_empty()).then_some(Context { plugin: "instructions", form: Form::Instructions, text })
+    (!text.is_empty()).then_some(Context {
+        plugin: "instructions".to_owned(),
+        form: Form::Instructions,
+        text,
+    })
 }
 
 /// The text of a file of rules, cut to what is taken along; `None` where there is none.

@@ -24,6 +24,7 @@ fn world(session: &str) -> Arc<World> {
         session: session.parse().unwrap(),
         cwd: Arc::default(),
         permissions: Permissions::default(),
+        surroundings: Arc::new(surroundings),
         identity: None,
         hidden_env: Arc::default(),
         specs: vec![touch.spec()],

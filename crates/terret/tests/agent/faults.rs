@@ -171,6 +171,17 @@ async fn a_failed_sync_poisons_and_nothing_is_acknowledged_or_started_after_it()
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_is_told_of_a_removal_that_is_not_synced() {
+    let store = Faulty::default();
+    store.plan.lock().unwrap().sync_fails_at = Some(2);
+    let agent = builder(SCRIPT).store(store).create(None).await.unwrap();
+    let message = agent.user("a thought");
+    let receipt = agent.inject(message.clone()).await.unwrap();
+    assert!(agent.remove(vec![message.id]).await.is_err(), "the sync failed");
+    assert!(receipt.settled().await.is_err(), "after a power cut the message may be back");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_step_costs_one_sync_for_its_attempt_and_one_for_calls_that_start_together() {
     let (store, notes) = (Faulty::default(), Notes::default());
     let agent = builder(SCRIPT)

@@ -5,6 +5,7 @@ mod crash;
 mod faults;
 mod hard;
 mod head;
+mod parts;
 mod rebuild;
 mod support;
 mod turns;

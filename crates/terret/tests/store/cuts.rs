@@ -115,3 +115,14 @@ async fn on_the_same_boot_only_an_unfinished_last_line_is_torn() {
     assert_damaged(&Home::with(&[&log, b"garbage\n".as_slice()].concat()), seq, "a finished line");
     assert_torn(&Home::with(&[&log, b"garbage".as_slice()].concat()), b"garbage", "an unfinished line");
 }
+
+#[tokio::test]
+async fn a_power_cut_before_the_first_sync_leaves_a_log_that_opens() {
+    let log = whole_log().await;
+    // The first append reached the disk in part: the page of its first line did not.
+    let first = lines(&log)[..3].concat();
+    let header = lines(&log)[0].len();
+    let mut stale = first.clone();
+    stale[header..header + 20].fill(0);
+    assert_torn(&Home::with(&stale), &stale[header..], "a stale first line");
+}

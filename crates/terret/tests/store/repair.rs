@@ -11,7 +11,7 @@ use terret::core::fact::Fact;
 use terret::core::line::{Line, Tip};
 use terret::error::Error;
 use terret::inspect;
-use terret::store::{Journal, Log, Opened};
+use terret::store::{Journal, Log, Opened, Process};
 
 use crate::support::{Home, header, lines, whole_log};
 
@@ -89,7 +89,15 @@ async fn how_far_it_is_synced_is_said_again_after_the_line_that_said_it_was_lost
     let (full, noted) = (Arc::new(AtomicBool::new(false)), Arc::default());
     let log = Box::new(Noting(Arc::clone(&full), Arc::clone(&noted)));
     let (header_hash, tip) = (terret::core::id::Digest([0; 32]), Tip::default());
-    let opened = Opened { header: header(), header_hash, tip, epoch: 1, cut_bytes: None, log };
+    let opened = Opened {
+        header: header(),
+        header_hash,
+        tip,
+        epoch: 1,
+        cut_bytes: None,
+        process: Process::this(),
+        log,
+    };
     let fact = Fact::WriterOpened(opened.writer());
     let mut journal = Journal::new(opened);
     journal.push(1, &fact).unwrap();

@@ -1,0 +1,221 @@
+//! What can be said of the log at this moment, read from its bytes as they are written, and what the world was
+//! told and saw so far. The driver's state is never looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use terret::core::fact::{EffectClass, EndReason, Fact, Header, Outcome};
+use terret::core::id::{CallId, MsgId};
+use terret::core::line::{Event, Tip};
+use terret::core::project::Request;
+use terret::model::BodyCache;
+
+use crate::limits::GRACE_SLACK_MS;
+use crate::monitor::Monitor;
+use crate::world::State;
+
+/// The log, and what was told.
+#[derive(Default)]
+pub(crate) struct Witness {
+    pub(crate) events: Vec<Event>,
+    /// Where each line ends, its newline included.
+    pub(crate) ends: Vec<usize>,
+    pub(crate) tip: Tip,
+    pub(crate) monitor: Monitor,
+    request: Request,
+    bodies: BodyCache,
+    /// Events that went into `request`.
+    folded: usize,
+    /// The open turn, and when it was cancelled.
+    open: Option<(u32, Option<u64>)>,
+    pub(crate) told: Told,
+}
+
+/// What the outside was told or saw while the process lived: it must be in the log after any crash.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) acknowledged: BTreeSet<MsgId>,
+    pub(crate) removed: BTreeSet<MsgId>,
+    pub(crate) ended: BTreeMap<u32, EndReason>,
+    pub(crate) requests: BTreeSet<(u32, u32, u32)>,
+    pub(crate) runs: BTreeSet<(CallId, u32)>,
+    /// Messages that hooks kept from the model.
+    pub(crate) dropped: BTreeSet<MsgId>,
+}
+
+impl Told {
+    fn has_started(&self, call: CallId) -> bool {
+        self.runs.range((call, 0)..=(call, u32::MAX)).next().is_some()
+    }
+}
+
+impl Witness {
+    /// The log is read again, from its first event.
+    pub(crate) fn restart(&mut self) {
+        *self = Witness { told: std::mem::take(&mut self.told), ..Witness::default() };
+        self.monitor.tools_are_watched = true;
+    }
+
+    /// One more event, whose line ends there. Gives the rule it breaks, if it breaks one.
+    pub(crate) fn add(&mut self, event: Event, end: usize, now_ms: u64) -> Option<String> {
+        if let Fact::TurnStart(start) = &event.fact {
+            self.open = Some((start.turn, None));
+        } else if let (Fact::TurnCancel(_), Some((_, cancelled))) = (&event.fact, &mut self.open) {
+            cancelled.get_or_insert(now_ms);
+        } else if let Fact::TurnEnd(_) = &event.fact {
+            self.open = None;
+        }
+        let folded = catch_unwind(AssertUnwindSafe(|| self.monitor.fold(&event.fact)));
+        self.events.push(event);
+        self.ends.push(end);
+        let rule = folded.err()?;
+        Some(rule.downcast_ref::<String>().cloned().unwrap_or_else(|| "a rule is broken".to_owned()))
+    }
+
+    /// Whether this turn is open and nobody cancelled it.
+    pub(crate) fn goes_on(&self, turn: u32) -> bool {
+        self.open == Some((turn, None))
+    }
+
+    /// Whether a tool of this turn may still run.
+    pub(crate) fn may_run(&self, turn: u32, now_ms: u64) -> bool {
+        let limit = terret::limits::TOOL_GRACE_MS + GRACE_SLACK_MS;
+        self.open
+            .is_some_and(|(open, cancelled)| open == turn && cancelled.is_none_or(|at| now_ms <= at + limit))
+    }
+
+    pub(crate) fn has_open_turn(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// The newest event of which this is true: its place.
+    pub(crate) fn last(&self, is: impl Fn(&Fact) -> bool) -> Option<usize> {
+        self.events.iter().rposition(|event| is(&event.fact))
+    }
+}
+
+impl State {
+    /// Bytes reach the log.
+    pub(crate) fn write(&mut self, lines: &[u8]) {
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            self.disk.bytes.extend_from_slice(line);
+            let Some(whole) = line.strip_suffix(b"\n") else { return };
+            match self.witness.tip.check(whole).and_then(|line| line.event()) {
+                Ok(event) => self.written(event),
+                Err(e) => self.fault(format!("a line was written that cannot be read: {e}")),
+            }
+        }
+    }
+
+    fn written(&mut self, event: Event) {
+        let now = self.now_ms();
+        let end = self.disk.bytes.len();
+        self.tell(|| format!("{:>5} {} {}", event.seq, event.fact.type_name(), short(&event.fact)));
+        self.reached.event(&event.fact);
+        if let Fact::ToolResult(result) = &event.fact
+            && result.outcome == Outcome::NotStarted
+            && self.witness.told.has_started(result.call)
+        {
+            self.fault(format!("call {} is said not to have started, and it did", result.call));
+        }
+        if let Some(rule) = self.witness.add(event, end, now) {
+            self.fault(rule);
+        }
+    }
+
+    /// Whether the event at this place is synced.
+    pub(crate) fn is_synced(&self, at: usize) -> bool {
+        self.witness.ends[at] <= self.disk.synced
+    }
+
+    /// A request reached the model. Gives its attempt.
+    pub(crate) fn requested(&mut self, header: &Arc<Header>, body: &Bytes) -> Option<(u32, u32, u32)> {
+        let Some(at) = self.witness.last(|fact| matches!(fact, Fact::RequestAttempt(_))) else {
+            self.fault("a request was sent that the log does not know");
+            return None;
+        };
+        let Fact::RequestAttempt(attempt) = self.witness.events[at].fact.clone() else { return None };
+        let place = (attempt.turn, attempt.step, attempt.attempt);
+        if !self.is_synced(at) {
+            self.fault(format!("request {place:?} was sent before its attempt was synced"));
+        }
+        if self.disk.is_poisoned() {
+            self.fault(format!("request {place:?} was sent from a poisoned session"));
+        }
+        if !self.dead && !self.witness.told.requests.insert(place) {
+            self.fault(format!("request {place:?} was sent twice"));
+        }
+        let Witness { events, request, bodies, folded, .. } = &mut self.witness;
+        events[*folded..at].iter().for_each(|event| request.fold(event));
+        *folded = at;
+        let logged = request.header().cloned();
+        let built = bodies.build(header, request.messages());
+        if logged.as_ref() != Some(header) {
+            self.fault(format!("request {place:?} does not have the header of the log"));
+        }
+        if logged.map(|header| self.witness.request.digest(&header)) != Some(attempt.digest) {
+            self.fault(format!("request {place:?} is not what the log rebuilds"));
+        }
+        let same = match built {
+            Ok(Some(built)) => built.bytes == *body && attempt.wire_digest == Some(built.digest),
+            // A plugin serves it, and nobody makes a body.
+            Ok(None) => body.is_empty() && attempt.wire_digest.is_none(),
+            Err(_) => false,
+        };
+        if !same {
+            self.fault(format!("request {place:?} has other bytes than the log rebuilds"));
+        }
+        Some(place)
+    }
+
+    /// Whether this attempt is open in the log.
+    pub(crate) fn is_streaming(&self, place: (u32, u32, u32)) -> bool {
+        let last = self.witness.last(|fact| {
+            matches!(fact, Fact::RequestAttempt(_) | Fact::RequestFailed(_) | Fact::AssistantMessage(_))
+        });
+        let open = last.map(|at| &self.witness.events[at].fact);
+        matches!(open, Some(Fact::RequestAttempt(a)) if (a.turn, a.step, a.attempt) == place)
+            && self.witness.goes_on(place.0)
+    }
+
+    /// The body of a tool starts.
+    pub(crate) fn tool_starts(&mut self, call: CallId, effect: EffectClass) {
+        let at = self.witness.last(|fact| matches!(fact, Fact::ToolCall(c) if c.call == call));
+        let Some(at) = at else {
+            return self.fault(format!("call {call} starts, and the log does not know it"));
+        };
+        let Fact::ToolCall(started) = &self.witness.events[at].fact else { return };
+        let run = started.run;
+        if !self.is_synced(at) {
+            self.fault(format!("call {call} starts before its `tool/call` is synced"));
+        }
+        if self.disk.is_poisoned() {
+            self.fault(format!("call {call} starts in a poisoned session"));
+        }
+        if self.dead {
+            return;
+        }
+        let told = &mut self.witness.told;
+        let again = told.has_started(call);
+        let twice = !told.runs.insert((call, run));
+        if twice || (again && effect == EffectClass::Unsafe) {
+            self.fault(format!("call {call} starts again, run {run}, {effect:?}"));
+        }
+    }
+}
+
+/// A fact in a few words, for the story.
+fn short(fact: &Fact) -> String {
+    let mut json = Vec::new();
+    let mut words = match fact.write_data(&mut json) {
+        Ok(()) => String::from_utf8_lossy(&json).into_owned(),
+        Err(e) => e.to_string(),
+    };
+    if words.len() > 200 {
+        words.truncate(words.floor_char_boundary(200));
+        words.push('…');
+    }
+    words
+}
