@@ -3,6 +3,8 @@
 mod build;
 mod subscribe;
 
+use std::sync::Arc;
+
 use terret_core::fact::{Cause, Lane, Removal};
 use terret_core::id::{MsgId, SessionId};
 use terret_core::input::{Input, Record, Recovery, Send};
@@ -11,6 +13,7 @@ use terret_core::project::TurnSummary;
 use tokio::sync::{oneshot, watch};
 
 use crate::error::Error;
+use crate::hook::{Installed, Plugin, Registry};
 use crate::mail::Mail;
 
 pub use crate::mail::{Handle, Outcome, Progress, Reading, Receipt, Settlement, Status};
@@ -25,8 +28,9 @@ pub struct Agent {
     progress: watch::Receiver<Progress>,
     /// Where this writer's first line goes.
     start: u64,
-    header: std::sync::Arc<terret_core::line::SessionHeader>,
+    header: Arc<terret_core::line::SessionHeader>,
     left_open: Option<TurnSummary>,
+    registry: Arc<Registry>,
 }
 
 impl Agent {
@@ -48,6 +52,14 @@ impl Agent {
     /// What plugins hold.
     pub fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Installs a plugin in the running agent, in its place among those that are there, for as long as the guard
+    /// is kept. Fails if its name is taken, if it refuses its settings, or if it cannot be put in an order.
+    ///
+    /// What is being asked or told at this moment goes on with the listeners it began with.
+    pub fn install(&self, plugin: impl Plugin + 'static) -> Result<Installed, Error> {
+        self.registry.install(Arc::new(plugin))
     }
 
     /// Sends a prompt and waits for the end of *its* turn. Where the message was parked or held instead, the
@@ -119,7 +131,7 @@ impl Agent {
 
     /// Records something for a plugin.
     pub async fn record(&self, record: Record) -> Result<(), Error> {
-        self.handle.input(Input::Record(record)).await
+        self.handle.record(record).await
     }
 
     /// Waits until no turn is open and nothing would start one. Of an agent that is gone: where it stood last.

@@ -44,6 +44,8 @@ pub(crate) struct Folds {
     /// Messages looked at for contexts, and of which past.
     noted: usize,
     rewrites: u64,
+    /// Who had the open step's request sent to its provider again, a name for each time.
+    pub(super) retried: Vec<String>,
     /// Where each call of the open turn was last started.
     pub(super) started: HashMap<CallId, (Seq, terret_core::fact::ToolCall)>,
     /// The last attempt.
@@ -53,6 +55,7 @@ pub(crate) struct Folds {
 impl Folds {
     /// Takes one event in; gives the turn it ended.
     pub(crate) fn fold(&mut self, event: &Event) -> Option<TurnSummary> {
+        let before = self.request.header().cloned();
         self.open.fold(event);
         self.request.fold(event);
         self.note_contexts();
@@ -70,6 +73,13 @@ impl Folds {
                     self.waiting.remove(id);
                 }
             }
+            Fact::StepStart(_) => self.retried.clear(),
+            Fact::RequestHeader(header) => {
+                if before.is_none_or(|before| before.provider != header.header.provider) {
+                    self.retried.clear();
+                }
+            }
+            Fact::RequestRetry(retry) => self.retried.push(retry.by.clone()),
             Fact::RequestAttempt(attempt) => self.attempt = Some((event.seq, attempt.clone())),
             Fact::ToolCall(call) => {
                 self.started.insert(call.call, (event.seq, call.clone()));
@@ -82,14 +92,11 @@ impl Folds {
             | Fact::InboxReleased(_)
             | Fact::TurnStart(_)
             | Fact::TurnCancel(_)
-            | Fact::StepStart(_)
             | Fact::StepEnd(_)
             | Fact::UserMessage(_)
             | Fact::SurfaceReplaced(_)
-            | Fact::RequestHeader(_)
             | Fact::RequestContext(_)
             | Fact::RequestFailed(_)
-            | Fact::RequestRetry(_)
             | Fact::AssistantChunk(_)
             | Fact::AssistantMessage(_)
             | Fact::ToolResult(_)

@@ -5,5 +5,6 @@ mod crash;
 mod faults;
 mod hard;
 mod head;
+mod seams;
 mod support;
 mod turns;
