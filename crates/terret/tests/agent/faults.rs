@@ -15,20 +15,20 @@ use crate::support::{Notes, builder, endings, events, nap};
 
 /// A memory store whose nth operation fails.
 #[derive(Clone, Default)]
-struct Faulty {
+pub(crate) struct Faulty {
     inner: MemoryStore,
-    plan: Arc<Mutex<Plan>>,
+    pub(crate) plan: Arc<Mutex<Plan>>,
 }
 
 #[derive(Default)]
-struct Plan {
+pub(crate) struct Plan {
     appends: usize,
     syncs: usize,
     full_at: Option<usize>,
     sync_fails_at: Option<usize>,
     /// Events written, and how many of them are synced.
-    synced: usize,
-    written: usize,
+    pub(crate) synced: usize,
+    pub(crate) written: usize,
 }
 
 struct FaultyLog {

@@ -10,8 +10,12 @@ use terret::agent::{Builder, Handle};
 use terret::core::chunk::{Failure, code};
 use terret::core::fact::{Cause, Lane};
 use terret::core::message::{Form, Message, Source};
-use terret::hook::{Admission, Executed, Listener, Next, PreStep, Print, Seams, Stopping, Verdict, Vote};
+use terret::hook::{
+    Admission, Approver, Ask, Decision, Executed, Listener, Next, PreStep, Print, Seams, Stopping, Verdict,
+    Vote,
+};
 use terret::policy::{Budget, Retry};
+use terret::tool::Call;
 
 use crate::scene::{duration, words};
 
@@ -44,6 +48,17 @@ pub(crate) fn install(builder: Builder, line: &str, living: &Living) -> Result<B
                     (call.name == tool).then(|| format!("The page does not allow `{tool}`."))
                 }));
             })
+        }
+        "ask" => {
+            let (tool, what) = (first.to_owned(), if more.is_empty() { "May it?".to_owned() } else { more });
+            builder.seams(|s| {
+                let asks = move |call: &Call| (call.name == tool).then(|| Admission::Ask(Ask::new(&what)));
+                s.pre_execute.add(Arc::new(Before(asks)));
+            })
+        }
+        "approver" => {
+            let time = if more.is_empty() { Duration::ZERO } else { duration(&more)? };
+            builder.approver(Says { choice: first.to_owned(), time })
         }
         "context" => {
             let tool = first.to_owned();
@@ -182,6 +197,25 @@ impl<Q: Print + Send + 'static, A: Print + Send + 'static> Listener<Q, A> for Sl
         async move {
             tokio::time::sleep(self.0).await;
             next.run(question).await
+        }
+        .boxed()
+    }
+}
+
+/// Answers every question with one word, after a while.
+struct Says {
+    choice: String,
+    time: Duration,
+}
+
+impl Approver for Says {
+    fn decide<'a>(&'a self, _: &'a Call, _: &'a Ask) -> BoxFuture<'a, Result<Decision, Failure>> {
+        async move {
+            tokio::time::sleep(self.time).await;
+            match self.choice.as_str() {
+                "fail" => Err(Failure::new(code::HOOK, "the person is not there")),
+                choice => Ok(Decision { choice: choice.to_owned(), by: "page".into() }),
+            }
         }
         .boxed()
     }
