@@ -66,6 +66,36 @@ async fn the_question_is_written_before_it_is_shown_and_the_answer_before_the_ca
     assert_eq!(*naps.lock().unwrap(), ["+a", "-a"]);
 }
 
+/// Asks for calls with these words in their arguments.
+struct About(&'static str);
+
+impl Listener<Call, Admission> for About {
+    fn call<'a>(&'a self, call: Call, next: Next<'a, Call, Admission>) -> BoxFuture<'a, Admission> {
+        match call.arguments.contains(self.0) {
+            true => std::future::ready(Admission::Ask(Ask::new("Really?"))).boxed(),
+            false => next.run(call),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_question_is_written_first_even_if_other_answers_are_ready() {
+    let (store, shown) = (MemoryStore::default(), Arc::<Mutex<Vec<Vec<u8>>>>::default());
+    let (log, at) = (store.clone(), shown.clone());
+    let quick = tool("nap", "Is ready at once.", |_: Nap| async { Ok::<_, String>("ok") });
+    let agent = builder("call nap {\"note\": \"a\"}\ncall nap {\"note\": \"b\"}\n---\nsay done")
+        .store(store.clone())
+        .seams(|seams| seams.pre_execute.add(Arc::new(About("b"))))
+        .approver(Person(move || at.lock().unwrap().push(log.bytes("s").unwrap())))
+        .tool(quick.mode(CallMode::Parallel))
+        .create(Some("s".parse().unwrap()))
+        .await
+        .unwrap();
+    agent.prompt("go").await.unwrap();
+    let shown = shown.lock().unwrap();
+    assert!(types(&events(shown[0].clone())).contains(&"approval/asked"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_starts_only_when_its_consent_is_synced() {
     let store = Faulty::default();
