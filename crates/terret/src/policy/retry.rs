@@ -5,31 +5,68 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use terret_core::chunk::{Failure, code};
+use terret_core::fact::SeamChanged;
+use terret_core::input::Record;
 
-use crate::hook::{FailedAttempt, Listener, Next, Plugin, Recovery, Seams};
+use crate::hook::{FailedAttempt, Listener, Next, Plugin, REQUEST_ERROR, Recovery, Seams};
+use crate::limits::{MAX_RETRY_DELAY_MS, MAX_RETRY_HINT_MS};
 
-/// How failed requests are asked again.
+/// How failed requests are asked again. Retries are counted in a step, for one provider, and only our own: what
+/// another plugin takes over uses nothing up.
 #[derive(Clone, Copy, Debug)]
 pub struct Retry {
-    /// Retries a step may use.
+    /// Which failures, and how often.
+    pub mode: Mode,
+    /// Retries a step may use, in normal mode; 0: none.
     pub max: u32,
     /// First delay; doubles with each.
     pub base_ms: u64,
     /// Longest delay of ours.
     pub cap_ms: u64,
-    /// Longest wait a provider may ask for; a longer one is not waited out.
+    /// How far a delay of ours is varied either way, in percent, so that many clients do not come back at once.
+    pub jitter_percent: u32,
+    /// Longest wait a provider may ask for. A longer one ends the turn in normal mode, and is not heeded in the other.
     pub hint_cap_ms: u64,
+}
+
+/// Which failures are asked again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Those that may pass by themselves, before anybody behind is asked.
+    #[default]
+    Normal,
+    /// Every one that nobody behind takes over, without end: for a batch that must go on once the world is mended.
+    Always,
 }
 
 impl Default for Retry {
     fn default() -> Self {
-        Retry { max: 5, base_ms: 500, cap_ms: 10_000, hint_cap_ms: 60_000 }
+        let (base_ms, cap_ms, hint_cap_ms) = (500, 10_000, MAX_RETRY_HINT_MS);
+        Retry { mode: Mode::Normal, max: 5, base_ms, cap_ms, jitter_percent: 10, hint_cap_ms }
     }
 }
 
 impl Plugin for Retry {
     fn name(&self) -> &str {
-        "retry"
+        NAME
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Retry { base_ms, cap_ms, hint_cap_ms, jitter_percent, .. } = *self;
+        let longest = cap_ms.max(hint_cap_ms);
+        if base_ms == 0 {
+            return Err("a first delay of 0 ms would never grow: give it at least 1".into());
+        }
+        if base_ms > cap_ms {
+            return Err(format!("the first delay ({base_ms} ms) is longer than the longest ({cap_ms} ms)"));
+        }
+        if longest > MAX_RETRY_DELAY_MS {
+            return Err(format!("no delay may be longer than {MAX_RETRY_DELAY_MS} ms, not {longest}"));
+        }
+        if jitter_percent > 100 {
+            return Err(format!("a delay can be varied by 100 percent at most, not by {jitter_percent}"));
+        }
+        Ok(())
     }
 
     fn install(&self, seams: &mut Seams) {
@@ -37,25 +74,61 @@ impl Plugin for Retry {
     }
 }
 
+const NAME: &str = "retry";
+
 impl Listener<FailedAttempt, Result<Recovery, Failure>> for Retry {
     fn call<'a>(
         &'a self,
         question: FailedAttempt,
         next: Next<'a, FailedAttempt, Result<Recovery, Failure>>,
     ) -> BoxFuture<'a, Result<Recovery, Failure>> {
-        match self.delay_ms(question.attempt, &question.failure) {
-            Some(delay_ms) => {
-                std::future::ready(Ok(Recovery::Retry { by: self.name().to_owned(), delay_ms })).boxed()
+        match (self.mode, self.delay_ms(&question)) {
+            (Mode::Normal, None) => next.run(question),
+            (Mode::Normal, Some(delay_ms)) => std::future::ready(Ok(again(delay_ms))).boxed(),
+            (Mode::Always, delay_ms) => async move {
+                let agent = question.agent.clone();
+                match next.run(question).await {
+                    Ok(taken @ Recovery::Retry { .. }) => return Ok(taken),
+                    Ok(Recovery::GiveUp) => {}
+                    Err(failure) => {
+                        let what = format!("went on though a plugin behind it failed: {failure}");
+                        let note = SeamChanged { seam: REQUEST_ERROR.into(), plugin: NAME.into(), what };
+                        // Where nothing can be recorded any more, nothing is asked again either.
+                        let _ = agent.record(Record::Seam(note)).await;
+                    }
+                }
+                Ok(delay_ms.map_or(Recovery::GiveUp, again))
             }
-            None => next.run(question),
+            .boxed(),
         }
     }
 }
 
+fn again(delay_ms: u64) -> Recovery {
+    Recovery::Retry { by: NAME.to_owned(), delay_ms }
+}
+
 impl Retry {
     /// How long to wait before asking again; `None`: do not.
-    fn delay_ms(&self, attempt: u32, failure: &Failure) -> Option<u64> {
-        let limit = match failure.code.as_str() {
+    fn delay_ms(&self, failed: &FailedAttempt) -> Option<u64> {
+        let ours = failed.retried.iter().filter(|by| *by == NAME).count();
+        let nth = u32::try_from(ours).unwrap_or(u32::MAX).saturating_add(1);
+        if self.mode == Mode::Normal && nth > self.limit(&failed.failure) {
+            return None;
+        }
+        match failed.failure.retry_after_ms.filter(|hint| *hint > 0) {
+            Some(hint) if hint <= self.hint_cap_ms => Some(hint),
+            Some(_) if self.mode == Mode::Normal => None,
+            Some(_) | None => {
+                let doubled = self.base_ms.saturating_mul(1 << (nth - 1).min(MAX_DOUBLINGS));
+                Some(self.jittered(doubled.min(self.cap_ms)).min(self.cap_ms))
+            }
+        }
+    }
+
+    /// How often a failure of this class is asked again in normal mode.
+    fn limit(&self, failure: &Failure) -> u32 {
+        match failure.code.as_str() {
             // The same bytes would most likely bring the same answer.
             code::MALFORMED_RESPONSE | code::EMPTY_RESPONSE => self.max.min(2),
             code::RATE_LIMIT
@@ -65,23 +138,15 @@ impl Retry {
             | code::TRANSPORT
             | code::STREAM_CLOSED => self.max,
             _ => 0,
-        };
-        if attempt > limit {
-            return None;
         }
-        match failure.retry_after_ms {
-            Some(hint) if hint > self.hint_cap_ms => None,
-            Some(hint) => Some(hint),
-            None => {
-                let doubled = self.base_ms.saturating_mul(1 << (attempt - 1).min(20));
-                Some(jittered(doubled.min(self.cap_ms)))
-            }
-        }
+    }
+
+    fn jittered(&self, delay_ms: u64) -> u64 {
+        let random = uuid::Uuid::new_v4().as_u128() as u64;
+        let reach = delay_ms * u64::from(self.jitter_percent) / 100;
+        delay_ms - reach + random % (2 * reach + 1)
     }
 }
 
-/// Within a tenth either way, so that many clients do not come back at once.
-fn jittered(delay_ms: u64) -> u64 {
-    let random = uuid::Uuid::new_v4().as_u128() as u64;
-    delay_ms - delay_ms / 10 + random % (delay_ms / 5 + 1)
-}
+/// Past it the longest delay is reached from any first one, and the shift stays in range.
+const MAX_DOUBLINGS: u32 = 31;

@@ -6,6 +6,7 @@ mod crash;
 mod faults;
 mod hard;
 mod head;
+mod retry;
 mod seams;
 mod support;
 mod turns;
