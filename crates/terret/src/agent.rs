@@ -6,7 +6,7 @@ mod subscribe;
 use std::sync::Arc;
 
 use terret_core::fact::{Cause, Lane, Removal};
-use terret_core::id::{MsgId, SessionId};
+use terret_core::id::{MsgId, Seq, SessionId};
 use terret_core::input::{Input, Record, Recovery, Send};
 use terret_core::message::Message;
 use terret_core::project::TurnSummary;
@@ -167,6 +167,13 @@ impl Agent {
     /// Every line this writer adds, from its first one, as stored.
     pub async fn subscribe(&self) -> Result<Subscription, Error> {
         self.subscribe_at(self.start).await
+    }
+
+    /// Every line from this seq on, of earlier writers too, and then those that come. A seq that is not there yet is
+    /// waited for.
+    pub async fn subscribe_from(&self, seq: Seq) -> Result<Subscription, Error> {
+        // Line n of the log is event n: the header stands before the first one.
+        Ok(self.subscribe_at(0).await?.skipping(seq.saturating_add(1)))
     }
 
     async fn subscribe_at(&self, from: u64) -> Result<Subscription, Error> {

@@ -8,5 +8,6 @@ mod hard;
 mod head;
 mod retry;
 mod seams;
+mod subscribe;
 mod support;
 mod turns;
