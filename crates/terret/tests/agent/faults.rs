@@ -25,7 +25,7 @@ pub(crate) struct Plan {
     appends: usize,
     syncs: usize,
     full_at: Option<usize>,
-    sync_fails_at: Option<usize>,
+    pub(crate) sync_fails_at: Option<usize>,
     /// Events written, and how many of them are synced.
     pub(crate) synced: usize,
     pub(crate) written: usize,
@@ -49,6 +49,10 @@ impl Store for Faulty {
 }
 
 impl Faulty {
+    pub(crate) fn bytes(&self, id: &str) -> Option<Vec<u8>> {
+        self.inner.bytes(id)
+    }
+
     fn wrap(&self, opened: Opened) -> Result<Opened, Error> {
         let log = Box::new(FaultyLog { inner: opened.log, plan: self.plan.clone() });
         Ok(Opened { log, ..opened })

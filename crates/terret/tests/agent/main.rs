@@ -8,6 +8,7 @@ mod hard;
 mod head;
 mod retry;
 mod seams;
+mod served;
 mod subscribe;
 mod support;
 mod turns;
