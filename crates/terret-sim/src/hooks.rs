@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
-use terret::agent::Handle;
 use terret::core::chunk::{Failure, code};
-use terret::core::fact::{Cause, Fact, Lane, Outcome};
+use terret::core::fact::{Cause, Fact, Lane};
 use terret::core::message::{Form, Message, Source};
 use terret::core::raw::Raw;
 use terret::hook::{
-    Executed, FailedAttempt, Listener, Next, Order, Phase, Plugin, PreStep, Recovery, RequestPoint, Seams,
-    Section, Verdict, Vote,
+    Admission, Executed, FailedAttempt, Listener, Next, Order, Phase, Plugin, PreStep, Recovery,
+    RequestPoint, Seams, Section, Stopping, Verdict, Vote,
 };
 use terret::model::{ChunkStream, Outgoing, Proposal};
 use terret::tool::{Call, Done, Started};
@@ -132,16 +131,16 @@ impl Plugin for Gremlin {
         seams.pre_execute.add(this.clone());
         seams.execute.add(this.clone());
         seams.post_execute.add(this.clone());
-        seams.stopping.push(this.clone());
+        seams.stopping.add(this.clone());
         seams.served.push(SERVED.to_owned());
         let guard = self.clone();
-        seams.guards.push(Arc::new(move |_| match guard.mood().1 {
+        seams.guards.add(Arc::new(move |_| match guard.mood().1 {
             Mood::Panics => panic_as_planned(),
             Mood::Acts(0) => Some("a gremlin says no".to_owned()),
             Mood::Passes | Mood::Fails | Mood::Acts(_) => None,
         }));
         let observer = self.clone();
-        seams.events.push(Arc::new(move |event| observer.sees(&event.fact)));
+        seams.events.add(Arc::new(move |event| observer.sees(&event.fact)));
     }
 }
 
@@ -316,17 +315,13 @@ impl Listener<Outgoing, Result<ChunkStream, Failure>> for Gremlin {
     }
 }
 
-impl Listener<Call, Result<(), Done>> for Gremlin {
-    fn call<'a>(
-        &'a self,
-        question: Call,
-        next: Next<'a, Call, Result<(), Done>>,
-    ) -> BoxFuture<'a, Result<(), Done>> {
+impl Listener<Call, Admission> for Gremlin {
+    fn call<'a>(&'a self, question: Call, next: Next<'a, Call, Admission>) -> BoxFuture<'a, Admission> {
         let turn = question.id.turn;
         self.asked("tools/pre-execute", turn, async move {
             match self.rolled("as a call is judged").await {
-                Mood::Fails => Err(Done::error(&question.name, "gremlin", "it failed")),
-                Mood::Acts(0) => Err(Done::notice(Outcome::Denied, "a gremlin does not allow it")),
+                Mood::Fails => Admission::Deny(Done::error(&question.name, "gremlin", "it failed")),
+                Mood::Acts(0) => Admission::deny("gremlin", "a gremlin does not allow it"),
                 Mood::Passes | Mood::Panics | Mood::Acts(_) => next.run(question).await,
             }
         })
@@ -366,13 +361,13 @@ impl Listener<Executed, Executed> for Gremlin {
 }
 
 impl Vote for Gremlin {
-    fn vote<'a>(&'a self, agent: &'a Handle, turn: u32) -> BoxFuture<'a, Result<(), Failure>> {
-        self.asked("agent/turn-stopping", turn, async move {
+    fn vote<'a>(&'a self, question: &'a Stopping) -> BoxFuture<'a, Result<(), Failure>> {
+        self.asked("agent/turn-stopping", question.turn, async move {
             match self.rolled("as a turn stops").await {
                 Mood::Fails => Err(failed()),
                 Mood::Acts(0..=2) => {
                     self.count(Situation::Steered);
-                    let sent = agent.send(self.message(), Lane::NextStep, true).await;
+                    let sent = question.agent.send(self.message(), Lane::NextStep, true).await;
                     sent.map(drop).map_err(|e| Failure::new(code::HOOK, e.to_string()))
                 }
                 Mood::Passes | Mood::Panics | Mood::Acts(_) => Ok(()),

@@ -177,7 +177,8 @@ fn builder(world: &World, calm: bool) -> Builder {
     let mut state = world.lock();
     let (life, gremlins, policies) = (state.life, state.temper.gremlins, state.temper.policies);
     let (demanded, seed) = (state.dice.half(), u64::from(state.dice.below(1 << 30)));
-    let retry = Retry { max: state.dice.below(4), base_ms: 50, cap_ms: 5_000, hint_cap_ms: 60_000, seed };
+    let max = state.dice.below(4);
+    let retry = Retry { max, base_ms: 50, cap_ms: 5_000, hint_cap_ms: 60_000, seed, ..Retry::default() };
     let budget = Budget {
         steps: state.dice.half().then(|| 1 + state.dice.below(6)),
         tool_calls: state.dice.half().then(|| u64::from(state.dice.below(10))),

@@ -6,7 +6,7 @@ mod subscribe;
 use std::sync::Arc;
 
 use terret_core::fact::{Cause, Lane, Removal};
-use terret_core::id::{MsgId, SessionId};
+use terret_core::id::{MsgId, Seq, SessionId};
 use terret_core::input::{Input, Record, Recovery, Send};
 use terret_core::message::Message;
 use terret_core::project::TurnSummary;
@@ -14,6 +14,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::clock::Ids;
 use crate::error::Error;
+use crate::hook::{Installed, Plugin, Registry};
 use crate::mail::Mail;
 
 pub use crate::mail::{Handle, Outcome, Progress, Reading, Receipt, Settlement, Status};
@@ -32,6 +33,7 @@ pub struct Agent {
     header: Arc<terret_core::line::SessionHeader>,
     left_open: Option<TurnSummary>,
     ids: Arc<dyn Ids>,
+    registry: Arc<Registry>,
 }
 
 impl Agent {
@@ -53,6 +55,14 @@ impl Agent {
     /// What plugins hold.
     pub fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Installs a plugin in the running agent, in its place among those that are there, for as long as the guard
+    /// is kept. Fails if its name is taken, if it refuses its settings, or if it cannot be put in an order.
+    ///
+    /// What is being asked or told at this moment goes on with the listeners it began with.
+    pub fn install(&self, plugin: impl Plugin + 'static) -> Result<Installed, Error> {
+        self.registry.install(Arc::new(plugin))
     }
 
     /// Sends a prompt and waits for the end of *its* turn. Where the message was parked or held instead, the
@@ -124,7 +134,7 @@ impl Agent {
 
     /// Records something for a plugin.
     pub async fn record(&self, record: Record) -> Result<(), Error> {
-        self.handle.input(Input::Record(record)).await
+        self.handle.record(record).await
     }
 
     /// Waits until no turn is open and nothing would start one. Of an agent that is gone: where it stood last.
@@ -160,6 +170,13 @@ impl Agent {
     /// Every line this writer adds, from its first one, as stored.
     pub async fn subscribe(&self) -> Result<Subscription, Error> {
         self.subscribe_at(self.start).await
+    }
+
+    /// Every line from this seq on, of earlier writers too, and then those that come. A seq that is not there yet is
+    /// waited for.
+    pub async fn subscribe_from(&self, seq: Seq) -> Result<Subscription, Error> {
+        // Line n of the log is event n: the header stands before the first one.
+        Ok(self.subscribe_at(0).await?.skipping(seq.saturating_add(1)))
     }
 
     async fn subscribe_at(&self, from: u64) -> Result<Subscription, Error> {

@@ -8,12 +8,11 @@ mod answers;
 mod effects;
 mod ledger;
 mod mailbox;
+mod publish;
 mod receipts;
 mod running;
 mod trouble;
 
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,11 +22,11 @@ use terret_core::fact::{Fact, InboxAdded, Removal, WriterOpened};
 use terret_core::id::{Digest, Seq};
 use terret_core::input::{Answer, Input, Record};
 use terret_core::line::SessionHeader;
+use terret_core::machine::Handled;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::hook::Observer;
 use crate::limits::{MAX_ANSWERS_A_WRITE, MAX_ROUNDS_A_BARRIER, SYNC_AFTER_MS};
 use crate::mail::{Mail, Progress, Status, WeakHandle};
 use crate::model::{Adapter, BodyCache};
@@ -37,6 +36,7 @@ use crate::world::{Assembly, Reply, World};
 pub(crate) use effects::Base;
 pub(crate) use ledger::Folds;
 use ledger::Ledger;
+use publish::Watched;
 use receipts::Receipts;
 use running::Running;
 
@@ -49,7 +49,8 @@ pub(crate) struct Driver {
     mail: mpsc::Receiver<Mail>,
     mail_closed: bool,
     running: Running,
-    stops: BTreeMap<Question, watch::Sender<bool>>,
+    /// The sign of the open turn that it is cancelled.
+    stop: watch::Sender<bool>,
     assembly: Option<Assembly>,
     body: BodyCache,
     sending: Option<Sending>,
@@ -60,7 +61,9 @@ pub(crate) struct Driver {
     unsynced_since: Option<Instant>,
     rested: bool,
     shutdown: Vec<oneshot::Sender<()>>,
-    observers: Vec<Observer>,
+    watched: Watched,
+    /// Who waits to hear that what they recorded is written.
+    recorded: Vec<oneshot::Sender<()>>,
     /// Our first fact, until it is written.
     unwritten: Option<WriterOpened>,
 }
@@ -87,7 +90,7 @@ impl Driver {
         progress: watch::Sender<Progress>,
     ) -> Result<(Self, SessionHeader), Error> {
         let (header, writer) = (opened.header.clone(), opened.writer());
-        let observers = world.seams.events.clone();
+        let watched = Watched::after(&folds);
         let mut driver = Driver {
             ledger: Ledger::new(folds, Journal::new(opened)),
             world,
@@ -96,7 +99,7 @@ impl Driver {
             mail,
             mail_closed: false,
             running: Running::default(),
-            stops: BTreeMap::new(),
+            stop: watch::Sender::new(false),
             assembly: None,
             body: BodyCache::default(),
             sending: None,
@@ -106,7 +109,8 @@ impl Driver {
             unsynced_since: None,
             rested: true,
             shutdown: Vec::new(),
-            observers,
+            watched,
+            recorded: Vec::new(),
             unwritten: None,
         };
         driver.open(writer)?;
@@ -193,11 +197,14 @@ impl Driver {
             return Ok(());
         }
         self.unwritten = None;
+        for heard in self.recorded.drain(..) {
+            // Nobody asks any more: then nobody waits either.
+            let _ = heard.send(());
+        }
         self.unsynced_since.get_or_insert_with(Instant::now);
         for event in std::mem::take(&mut self.ledger.fresh) {
             self.rested = matches!(event.fact, Fact::WriterIdle(_));
-            // An observer that breaks down sees nothing more; what it watches goes on.
-            self.observers.retain(|observe| catch_unwind(AssertUnwindSafe(|| observe(&event))).is_ok());
+            self.publish(&event);
             match &event.fact {
                 Fact::InboxRemoved(removed) => self.receipts.removed(&removed.msgs, removed.why),
                 Fact::InboxAdded(InboxAdded { replaces: Some(old), .. }) => {
@@ -221,7 +228,8 @@ impl Driver {
     fn drain(&mut self) -> Result<bool, Error> {
         let mut any = self.receive_all()?;
         if any {
-            self.start_inside()?;
+            // What it asks for is started once it is written.
+            self.drop_unasked();
         }
         for _ in 0..MAX_ANSWERS_A_WRITE {
             match self.running.next().now_or_never() {
@@ -291,9 +299,17 @@ impl Driver {
         Ok(true)
     }
 
-    fn take(&mut self, input: Input) -> Result<terret_core::machine::Handled, Error> {
-        let now = self.world.clock.epoch_ms();
-        self.ledger.take(now, input)
+    fn take(&mut self, input: Input) -> Result<Handled, Error> {
+        let (now, before) = (self.world.clock.epoch_ms(), self.ledger.fresh.len());
+        let handled = self.ledger.take(now, input)?;
+        for event in &self.ledger.fresh[before..] {
+            match &event.fact {
+                Fact::TurnStart(_) => self.stop = watch::Sender::new(false),
+                Fact::TurnCancel(_) => drop(self.stop.send_replace(true)),
+                _ => {}
+            }
+        }
+        Ok(handled)
     }
 
     fn reply(&mut self, question: Question, reply: Reply) -> Result<(), Error> {
@@ -315,6 +331,12 @@ impl Driver {
                 }
                 return self.reply(question, *reply);
             }
+            Reply::Record(record, written) => {
+                if self.asks(&question) && self.take(Input::Record(record))? == Handled::Yes {
+                    self.recorded.push(written);
+                }
+                return Ok(());
+            }
         };
         self.take(Input::Answer(question, answer))?;
         Ok(())
@@ -331,11 +353,6 @@ impl Driver {
     }
 
     fn show(&self) {
-        let status = self.status();
-        self.progress.send_if_modified(|p| {
-            let changed = p.status != status;
-            p.status = status;
-            changed
-        });
+        self.announce(self.status());
     }
 }

@@ -4,7 +4,11 @@
 //! A waterfall listener gets the question and `next`; `next` is consumed by value, so it cannot be called
 //! twice. Plugins stand at a seam in their declared [`Order`], the first outermost.
 
+mod chain;
+mod consent;
+mod notice;
 mod order;
+mod registry;
 mod waterfall;
 
 use std::sync::Arc;
@@ -14,13 +18,19 @@ use terret_core::chunk::Failure;
 use terret_core::id::Digest;
 use terret_core::line::Event;
 use terret_core::message::Message;
+use tokio::sync::watch;
 
 use crate::call::{Call, Done, Started};
-use crate::mail::Handle;
+use crate::mail::{Handle, Status};
 use crate::request::{ChunkStream, Outgoing, Proposal};
 
+pub use chain::{Chain, Emit};
+pub use consent::{Admission, Approver, Ask, Choice, Decision};
+pub use notice::{InboxNotice, Settled, TurnError};
 pub(crate) use order::sorted;
 pub use order::{Order, Phase};
+pub use registry::Installed;
+pub(crate) use registry::Registry;
 pub use waterfall::{Listener, Next, Print, Trace, Waterfall};
 
 /// Something that changes what an agent does, through the seams only.
@@ -33,44 +43,76 @@ pub trait Plugin: Send + Sync {
         Order::default()
     }
 
-    /// Puts its listeners in place.
+    /// Refuses settings that cannot work, with the reason.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Puts its listeners in place. Asked once, when the plugin is installed.
     fn install(&self, seams: &mut Seams);
 }
 
-/// Every seam.
-#[derive(Default)]
-pub struct Seams {
-    /// `agent/pre-step`: what of a batch the model may see.
-    pub pre_step: Waterfall<PreStep, Result<Verdict, Failure>>,
-    /// `system-prompt/assemble`: the sections of the system text.
-    pub prompt: Waterfall<Vec<Section>, Result<Vec<Section>, Failure>>,
-    /// `agent/request`: the configuration of the next request.
-    pub request: Waterfall<RequestPoint, Result<Proposal, Failure>>,
-    /// `agent/request-error`: what to do about a failed attempt.
-    pub request_error: Waterfall<FailedAttempt, Result<Recovery, Failure>>,
-    /// `llm/stream`: around the adapter.
-    pub stream: Waterfall<Outgoing, Result<ChunkStream, Failure>>,
-    /// `tools/pre-execute`: whether a call may start.
-    pub pre_execute: Waterfall<Call, Result<(), Done>>,
-    /// Providers a plugin serves at `llm/stream` by itself, without an adapter.
-    pub served: Vec<String>,
-    /// Guards: deny only, after everything else, and cannot be undone.
-    pub guards: Vec<Guard>,
-    /// `tools/execute`: around the tool.
-    pub execute: Waterfall<Started, Done>,
-    /// `tools/post-execute`: accept, replace, add context.
-    pub post_execute: Waterfall<Executed, Executed>,
-    /// `agent/turn-stopping`: every listener votes; a vote to go on is a message steered in.
-    pub stopping: Vec<Arc<dyn Vote>>,
-    /// `session/event`: every event, once it is written.
-    pub events: Vec<Observer>,
+macro_rules! seams {
+    ($( $(#[$doc:meta])* $field:ident: $ty:ty => $name:expr; )*) => {
+        /// Every seam.
+        #[derive(Clone, Default)]
+        pub struct Seams {
+            $( $(#[$doc])* pub $field: $ty, )*
+            /// Providers a plugin serves at `llm/stream` by itself, without an adapter.
+            pub served: Vec<String>,
+        }
+
+        impl Seams {
+            /// Adds another part's listeners inside those already there.
+            fn append(&mut self, part: &Seams, plugin: &Arc<str>) {
+                $( self.$field.append(&part.$field, plugin); )*
+                self.served.extend(part.served.iter().cloned());
+            }
+
+            /// Every seam with the plugins that listen there, outermost first.
+            pub fn chains(&self) -> Vec<(&'static str, Vec<String>)> {
+                vec![$( ($name, self.$field.plugins()) ),*]
+            }
+        }
+    };
 }
 
-/// Sees an event.
-pub type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
+seams! {
+    /// `agent/pre-step`: what of a batch the model may see.
+    pre_step: Waterfall<PreStep, Result<Verdict, Failure>> => PRE_STEP;
+    /// `system-prompt/assemble`: the sections of the system text.
+    prompt: Waterfall<Vec<Section>, Result<Vec<Section>, Failure>> => PROMPT;
+    /// `agent/request`: the configuration of the next request.
+    request: Waterfall<RequestPoint, Result<Proposal, Failure>> => REQUEST;
+    /// `agent/request-error`: what to do about a failed attempt.
+    request_error: Waterfall<FailedAttempt, Result<Recovery, Failure>> => REQUEST_ERROR;
+    /// `llm/stream`: around the adapter.
+    stream: Waterfall<Outgoing, Result<ChunkStream, Failure>> => "llm/stream";
+    /// `tools/pre-execute`: whether a call may start, may not, or needs somebody's consent.
+    pre_execute: Waterfall<Call, Admission> => PRE_EXECUTE;
+    /// Guards: asked last, consent included, and can only deny; nothing overrules them.
+    guards: Chain<Guard> => "guards";
+    /// `tools/execute`: around the tool.
+    execute: Waterfall<Started, Done> => EXECUTE;
+    /// `tools/post-execute`: accept, replace, add context.
+    post_execute: Waterfall<Executed, Executed> => POST_EXECUTE;
+    /// `agent/turn-stopping`: every listener votes; a vote to go on is a message steered in.
+    stopping: Chain<dyn Vote> => "agent/turn-stopping";
+    /// `session/event`: every event, once it is written.
+    events: Emit<Event> => "session/event";
+    /// `tools/result`: every result of a call.
+    results: Emit<Settled> => "tools/result";
+    /// `agent/status`: where the agent stands, whenever that changes. It runs before its turn starts, and is idle or
+    /// parked once the turn's end is synced.
+    status: Emit<Status> => "agent/status";
+    /// `agent/error`: every turn that ends with an error.
+    errors: Emit<TurnError> => "agent/error";
+    /// `agent/inbox`: every message that is accepted, taken by a turn, or taken off.
+    inbox: Emit<InboxNotice> => "agent/inbox";
+}
 
 /// Denies a call, with a reason, or says nothing.
-pub type Guard = Arc<dyn Fn(&Call) -> Option<String> + Send + Sync>;
+pub type Guard = dyn Fn(&Call) -> Option<String> + Send + Sync;
 
 /// The question of `agent/pre-step`.
 #[derive(Clone)]
@@ -83,6 +125,8 @@ pub struct PreStep {
     pub step: u32,
     /// What would enter: context that is due, then the batch.
     pub messages: Vec<Message>,
+    /// Turns true when the turn is cancelled: for what a listener started and does not wait for.
+    pub stop: Stop,
 }
 
 /// The answer of `agent/pre-step`.
@@ -123,6 +167,8 @@ pub struct RequestPoint {
     pub attempt: u32,
     /// What would be asked for.
     pub proposal: Proposal,
+    /// Turns true when the turn is cancelled.
+    pub stop: Stop,
 }
 
 /// The question of `agent/request-error`.
@@ -138,6 +184,10 @@ pub struct FailedAttempt {
     pub attempt: u32,
     /// How.
     pub failure: Failure,
+    /// Who had the step's request sent to this provider again so far: a name for each time.
+    pub retried: Vec<String>,
+    /// Turns true when the turn is cancelled.
+    pub stop: Stop,
 }
 
 /// The answer of `agent/request-error`.
@@ -165,47 +215,30 @@ pub struct Executed {
     pub contexts: Vec<Message>,
 }
 
+/// The question of `agent/turn-stopping`.
+#[derive(Clone)]
+pub struct Stopping {
+    /// The agent, for mail.
+    pub agent: Handle,
+    /// Turn.
+    pub turn: u32,
+    /// Turns true when the turn is cancelled.
+    pub stop: Stop,
+}
+
 /// Has a say when a turn would end.
 pub trait Vote: Send + Sync {
     /// Looks, and steers a message in to keep the turn going.
-    fn vote<'a>(&'a self, agent: &'a Handle, turn: u32) -> BoxFuture<'a, Result<(), Failure>>;
+    fn vote<'a>(&'a self, question: &'a Stopping) -> BoxFuture<'a, Result<(), Failure>>;
 }
 
-impl Seams {
-    /// Puts a plugin's listeners in place, under its name.
-    pub(crate) fn install(&mut self, plugin: &dyn Plugin) {
-        plugin.install(self);
-        let name = plugin.name();
-        self.pre_step.name_new(name);
-        self.prompt.name_new(name);
-        self.request.name_new(name);
-        self.request_error.name_new(name);
-        self.stream.name_new(name);
-        self.pre_execute.name_new(name);
-        self.execute.name_new(name);
-        self.post_execute.name_new(name);
-    }
-
-    /// Every waterfall with the plugins that listen there, outermost first.
-    pub fn chains(&self) -> [(&'static str, Vec<String>); 8] {
-        [
-            (PRE_STEP, self.pre_step.plugins()),
-            (PROMPT, self.prompt.plugins()),
-            (REQUEST, self.request.plugins()),
-            (REQUEST_ERROR, self.request_error.plugins()),
-            (STREAM, self.stream.plugins()),
-            (PRE_EXECUTE, self.pre_execute.plugins()),
-            (EXECUTE, self.execute.plugins()),
-            (POST_EXECUTE, self.post_execute.plugins()),
-        ]
-    }
-}
+/// The one sign of a turn that it is cancelled: its hooks and its tools see the same.
+pub type Stop = watch::Receiver<bool>;
 
 pub(crate) const PRE_STEP: &str = "agent/pre-step";
 pub(crate) const PROMPT: &str = "system-prompt/assemble";
 pub(crate) const REQUEST: &str = "agent/request";
-const REQUEST_ERROR: &str = "agent/request-error";
-const STREAM: &str = "llm/stream";
+pub(crate) const REQUEST_ERROR: &str = "agent/request-error";
 pub(crate) const PRE_EXECUTE: &str = "tools/pre-execute";
 pub(crate) const EXECUTE: &str = "tools/execute";
 pub(crate) const POST_EXECUTE: &str = "tools/post-execute";
@@ -236,7 +269,7 @@ prints! {
     Result<Vec<Section>, Failure>: a => a;
     Result<Proposal, Failure>: a => a;
     Result<Recovery, Failure>: a => a;
-    Result<(), Done>: a => a;
+    Admission: a => a;
     // A stream cannot be looked at without being used up.
     Result<ChunkStream, Failure>: a => a.as_ref().err();
 }

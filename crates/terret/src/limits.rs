@@ -134,6 +134,9 @@ pub const RECLAIM_TURNS: u32 = 8;
 /// Longest delay a provider may ask for and get, in milliseconds; longer ones are a person's decision.
 pub const MAX_RETRY_HINT_MS: u64 = 60_000;
 
+/// Longest delay a retry may be set to, in milliseconds: some three weeks, and what timers everywhere can hold.
+pub const MAX_RETRY_DELAY_MS: u64 = i32::MAX as u64;
+
 /// Output tokens asked for where nobody says otherwise: room for thought and an answer, no runaway bill.
 pub const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 32_000;
 

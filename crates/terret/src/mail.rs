@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use terret_core::chunk::Usage;
 use terret_core::fact::{Cause, EndReason, Lane, Removal};
 use terret_core::id::{Digest, MsgId, Seq};
-use terret_core::input::{Input, Send};
+use terret_core::input::{Input, Record, Send};
 use terret_core::message::Message;
 use terret_core::project::TurnSummary;
 use terret_core::state::Pending;
@@ -151,6 +151,11 @@ impl Handle {
         self.post(Mail::Send { send: Box::new(send), ack, settled: settle }).await?;
         acked.await.map_err(|_| Error::Gone)??;
         Ok(Receipt { id, settled })
+    }
+
+    /// Records something for a plugin; returns once it is durable.
+    pub async fn record(&self, record: Record) -> Result<(), Error> {
+        self.input(Input::Record(record)).await
     }
 
     /// Asks the open turn to stop, without waiting; the first cause wins. Fails only if the agent is gone or

@@ -2,6 +2,7 @@
 //!
 //! It knows nothing of the log and decides nothing about the loop.
 
+mod consent;
 mod prompt;
 mod tools;
 
@@ -21,13 +22,17 @@ use futures_util::{FutureExt, StreamExt};
 use terret_core::chunk::{Failure, code};
 use terret_core::fact::{Header, RequestAttempt, SeamChanged, ToolSpec};
 use terret_core::id::SessionId;
-use terret_core::input::Answer;
+use terret_core::input::{Answer, Record};
 use terret_core::message::Message;
 use terret_core::raw::Raw;
+use tokio::sync::oneshot;
 
 use crate::call::Permissions;
 use crate::clock::Clock;
-use crate::hook::{self, FailedAttempt, PreStep, Recovery, RequestPoint, Seams, Trace, Verdict};
+use crate::hook::{
+    self, Approver, FailedAttempt, PreStep, Recovery, Registry, RequestPoint, Seams, Stop, Stopping, Trace,
+    Verdict,
+};
 use crate::mail::Handle;
 use crate::model::{Adapter, Models, Prepared};
 use crate::request::{ChunkStream, Outgoing, Proposal, not_the_logged};
@@ -43,7 +48,10 @@ pub(crate) struct World {
     pub(crate) hidden_env: Arc<[String]>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) specs: Vec<ToolSpec>,
-    pub(crate) seams: Seams,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) approver: Option<Arc<dyn Approver>>,
+    /// How long a tool that was asked to stop may take.
+    pub(crate) grace: Duration,
     pub(crate) models: Arc<dyn Models>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) surroundings: Surroundings,
@@ -75,6 +83,8 @@ pub(crate) enum Reply {
     StreamEnd(Result<(), Failure>),
     /// What plugins changed on the way, and then the reply itself.
     Noted(Vec<SeamChanged>, Box<Reply>),
+    /// To be recorded while the question stays open; the sender hears when it is written.
+    Record(Record, oneshot::Sender<()>),
 }
 
 impl Reply {
@@ -96,10 +106,12 @@ impl World {
         (turn, step): (u32, u32),
         batch: Vec<Message>,
         known: Known,
+        stop: Stop,
     ) -> BoxFuture<'static, Reply> {
+        let seams = self.registry.now();
         async move {
             let mut notes = Vec::new();
-            let assembly = match self.assemble(&mut notes).await {
+            let assembly = match self.assemble(&seams, &mut notes).await {
                 Ok(assembly) => assembly,
                 Err(failure) => return Reply::Answer(Answer::Broken(failure)).noted(notes),
             };
@@ -113,9 +125,9 @@ impl World {
             };
             let messages =
                 contexts.into_iter().filter(due).map(|c| c.into_message(turn, step)).chain(batch).collect();
-            let question = PreStep { agent, turn, step, messages };
+            let question = PreStep { agent, turn, step, messages, stop };
             let last = |q: PreStep| std::future::ready(Ok(Verdict::Enter(q.messages))).boxed();
-            let answer = match self.seams.pre_step.ask(question, &trace, last).await {
+            let answer = match seams.pre_step.ask(question, &trace, last).await {
                 Ok(Verdict::Enter(messages)) => {
                     notes.extend(trace.facts(hook::PRE_STEP));
                     Answer::Enter(messages)
@@ -129,11 +141,11 @@ impl World {
         .boxed()
     }
 
-    async fn assemble(&self, notes: &mut Vec<SeamChanged>) -> Result<Assembly, Failure> {
+    async fn assemble(&self, seams: &Seams, notes: &mut Vec<SeamChanged>) -> Result<Assembly, Failure> {
         let trace = Trace::default();
         let sections = prompt::sections(self.identity.as_deref(), !self.specs.is_empty());
         let last = |sections| std::future::ready(Ok(sections)).boxed();
-        let sections = self.seams.prompt.ask(sections, &trace, last).await;
+        let sections = seams.prompt.ask(sections, &trace, last).await;
         notes.extend(trace.facts(hook::PROMPT));
         let sections = sections?;
         let system = Some(prompt::render(&sections)).filter(|text| !text.is_empty());
@@ -147,13 +159,15 @@ impl World {
         delay_ms: u64,
         proposal: Proposal,
         assembly: Option<Assembly>,
+        stop: Stop,
     ) -> BoxFuture<'static, Reply> {
         async move {
             if delay_ms > 0 {
                 tokio::time::sleep(Duration::from_millis(delay_ms)).await;
             }
             let mut notes = Vec::new();
-            let accepted = self.accept(agent, (turn, step, attempt), proposal, assembly, &mut notes).await;
+            let point = RequestPoint { agent, turn, step, attempt, proposal, stop };
+            let accepted = self.accept(point, assembly, &mut notes).await;
             let reply = match accepted {
                 Ok(accepted) => Reply::Accepted(Box::new(accepted)),
                 Err(failure) => Reply::Answer(Answer::Broken(failure)),
@@ -165,21 +179,20 @@ impl World {
 
     async fn accept(
         &self,
-        agent: Handle,
-        (turn, step, attempt): (u32, u32, u32),
-        proposal: Proposal,
+        point: RequestPoint,
         assembly: Option<Assembly>,
         notes: &mut Vec<SeamChanged>,
     ) -> Result<Accepted, Failure> {
+        // The wait before is over: the question is asked of those who are there now.
+        let seams = self.registry.now();
         let Assembly { system, tools } = match assembly {
             Some(assembly) => assembly,
             // Lost with the process that assembled it.
-            None => self.assemble(notes).await?,
+            None => self.assemble(&seams, notes).await?,
         };
-        let point = RequestPoint { agent, turn, step, attempt, proposal };
         let last = |p: RequestPoint| std::future::ready(Ok(p.proposal)).boxed();
         let trace = Trace::default();
-        let proposal = self.seams.request.ask(point, &trace, last).await;
+        let proposal = seams.request.ask(point, &trace, last).await;
         notes.extend(trace.facts(hook::REQUEST));
         let proposal = proposal?;
         let (adapter, prepared) = match self.models.adapter(&proposal.provider) {
@@ -187,9 +200,7 @@ impl World {
                 let prepared = adapter.prepare(&proposal)?;
                 (Some(adapter), prepared)
             }
-            Err(failure)
-                if self.seams.served.contains(&proposal.provider) && failure.code == code::NO_ADAPTER =>
-            {
+            Err(failure) if seams.served.contains(&proposal.provider) && failure.code == code::NO_ADAPTER => {
                 (None, as_proposed(&proposal))
             }
             Err(failure) => return Err(failure),
@@ -217,6 +228,7 @@ impl World {
             Ok(_) => return one(Reply::Answer(Answer::Broken(not_the_logged()))),
             Err(failure) => return one(Reply::Answer(Answer::Broken(failure))),
         };
+        let seams = self.registry.now();
         let open = async move {
             let last = move |outgoing: Outgoing| {
                 let stream = match adapter {
@@ -225,7 +237,7 @@ impl World {
                 };
                 std::future::ready(stream).boxed()
             };
-            match self.seams.stream.ask(outgoing, &Trace::default(), last).await {
+            match seams.stream.ask(outgoing, &Trace::default(), last).await {
                 Ok(stream) => replies(stream),
                 Err(failure) => one(Reply::Answer(Answer::Broken(failure))),
             }
@@ -234,9 +246,10 @@ impl World {
     }
 
     pub(crate) fn recover(self: Arc<Self>, question: FailedAttempt) -> BoxFuture<'static, Reply> {
+        let seams = self.registry.now();
         async move {
             let last = |_| std::future::ready(Ok(Recovery::GiveUp)).boxed();
-            Reply::Answer(match self.seams.request_error.ask(question, &Trace::default(), last).await {
+            Reply::Answer(match seams.request_error.ask(question, &Trace::default(), last).await {
                 Ok(Recovery::Retry { by, delay_ms }) => Answer::Retry { by, delay_ms },
                 Ok(Recovery::GiveUp) => Answer::GiveUp,
                 Err(failure) => Answer::Broken(failure),
@@ -245,12 +258,13 @@ impl World {
         .boxed()
     }
 
-    pub(crate) fn stopping(self: Arc<Self>, agent: Handle, turn: u32) -> BoxFuture<'static, Reply> {
+    pub(crate) fn stopping(self: Arc<Self>, question: Stopping) -> BoxFuture<'static, Reply> {
+        let seams = self.registry.now();
         async move {
             let mut broken = None;
-            for listener in &self.seams.stopping {
+            for listener in seams.stopping.iter() {
                 // Everybody votes; the first failure is the one that counts.
-                if let Err(failure) = listener.vote(&agent, turn).await {
+                if let Err(failure) = listener.vote(&question).await {
                     broken.get_or_insert(failure);
                 }
             }

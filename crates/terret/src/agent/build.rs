@@ -15,8 +15,8 @@ use super::{Agent, Handle, Progress, Status};
 use crate::clock::{Clock, Ids, SystemClock, SystemIds};
 use crate::driver::{Base, Driver, Folds};
 use crate::error::Error;
-use crate::hook::{Plugin, Seams, sorted};
-use crate::limits::{IDLE_TIMEOUT_MS, MAX_MAIL};
+use crate::hook::{Approver, Plugin, Registry, Seams, sorted};
+use crate::limits::{IDLE_TIMEOUT_MS, MAX_MAIL, TOOL_GRACE_MS};
 use crate::model::Models;
 use crate::store::{BY, MemoryStore, Opened, Store};
 use crate::tool::{Permissions, Tool};
@@ -36,10 +36,12 @@ pub struct Builder {
     specs: Vec<ToolSpec>,
     seams: Seams,
     plugins: Vec<Arc<dyn Plugin>>,
+    approver: Option<Arc<dyn Approver>>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     surroundings: Surroundings,
     idle_timeout: Duration,
+    grace: Duration,
     at_rest: bool,
 }
 
@@ -59,10 +61,12 @@ impl Agent {
             specs: Vec::new(),
             seams: Seams::default(),
             plugins: Vec::new(),
+            approver: None,
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds),
             surroundings: Arc::new(surroundings),
             idle_timeout: Duration::from_millis(IDLE_TIMEOUT_MS),
+            grace: Duration::from_millis(TOOL_GRACE_MS),
             at_rest: false,
         }
     }
@@ -134,7 +138,8 @@ impl Builder {
         self
     }
 
-    /// Adds a plugin; where it stands, it says itself. Installed when the agent is made.
+    /// Adds a plugin; where it stands, it says itself. It is installed when the agent is made, for as long as the
+    /// agent lives; [`Agent::install`] adds one for a while.
     pub fn plugin(mut self, plugin: impl Plugin + 'static) -> Self {
         self.plugins.push(Arc::new(plugin));
         self
@@ -153,7 +158,13 @@ impl Builder {
 
     /// Sees every event, once it is written.
     pub fn observe(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        self.seams.events.push(Arc::new(observer));
+        self.seams.events.add(Arc::new(observer));
+        self
+    }
+
+    /// Who is asked for consent where a plugin demands it. Without one such calls are denied.
+    pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
+        self.approver = Some(Arc::new(approver));
         self
     }
 
@@ -183,20 +194,26 @@ impl Builder {
         self
     }
 
+    /// How long a tool that was asked to stop may take before it is dropped and its outcome is unknown.
+    pub fn grace(mut self, limit: Duration) -> Self {
+        self.grace = limit;
+        self
+    }
+
     /// Starts no turn: for a look at a session and its queue, and for changing what waits.
     pub fn at_rest(mut self) -> Self {
         self.at_rest = true;
         self
     }
 
-    /// Which plugins listen at which waterfall, outermost first. Fails as [`Builder::create`] would.
-    pub fn chains(self) -> Result<[(&'static str, Vec<String>); 8], Error> {
-        Ok(self.assembled()?.seams.chains())
+    /// Which plugins listen at which seam, outermost first. Fails as [`Builder::create`] would.
+    pub fn chains(self) -> Result<Vec<(&'static str, Vec<String>)>, Error> {
+        Ok(self.assembled()?.1.now().chains())
     }
 
     /// A new session, under this id or a fresh one. Needs a tokio runtime, on which the agent then runs.
     pub async fn create(self, id: Option<SessionId>) -> Result<Agent, Error> {
-        let builder = self.assembled()?;
+        let (builder, registry) = self.assembled()?;
         let id = match id {
             Some(id) => id,
             None => builder.ids.fresh().parse().map_err(|e| Error::Usage(format!("{e}")))?,
@@ -212,35 +229,33 @@ impl Builder {
             origin: None,
         };
         let opened = builder.store.create(header)?;
-        builder.start(opened, Folds::default())
+        builder.start(opened, Folds::default(), registry)
     }
 
     /// Opens a session to go on with it. A turn left open by a dead writer waits for [`Agent::recover`].
     pub async fn resume(self, id: &str) -> Result<Agent, Error> {
-        let builder = self.assembled()?;
+        let (builder, registry) = self.assembled()?;
         let mut folds = Folds::default();
         let opened = builder.store.open(id, &mut |event| {
             folds.state.apply(&event.fact);
             folds.fold(event);
         })?;
-        builder.start(opened, folds)
+        builder.start(opened, folds, registry)
     }
 
     /// Everything that can be wrong with the parts, found before there is a session.
-    fn assembled(mut self) -> Result<Self, Error> {
+    fn assembled(mut self) -> Result<(Self, Arc<Registry>), Error> {
         let specs: Vec<ToolSpec> = self.tools.iter().map(|tool| tool.spec()).collect();
         let double = |(i, spec): &(usize, &ToolSpec)| specs[..*i].iter().any(|other| other.name == spec.name);
         if let Some((_, twice)) = specs.iter().enumerate().find(double) {
             return Err(Error::Usage(format!("two tools are named `{}`", twice.name)));
         }
         self.specs = specs;
-        for plugin in sorted(std::mem::take(&mut self.plugins))? {
-            self.seams.install(&*plugin);
-        }
-        Ok(self)
+        let registry = Registry::new(std::mem::take(&mut self.seams), std::mem::take(&mut self.plugins))?;
+        Ok((self, registry))
     }
 
-    fn start(self, opened: Opened, folds: Folds) -> Result<Agent, Error> {
+    fn start(self, opened: Opened, folds: Folds, registry: Arc<Registry>) -> Result<Agent, Error> {
         let world = World {
             session: opened.header.id.clone(),
             cwd: Arc::new(self.cwd),
@@ -249,7 +264,9 @@ impl Builder {
             hidden_env: self.hidden_env.into(),
             tools: self.tools,
             specs: self.specs,
-            seams: self.seams,
+            registry: registry.clone(),
+            approver: self.approver,
+            grace: self.grace,
             models: self.models,
             clock: self.clock,
             surroundings: self.surroundings,
@@ -282,7 +299,7 @@ impl Builder {
             }
         });
         let (id, header) = (header.id.clone(), Arc::new(header));
-        Ok(Agent { id, handle, progress, start, header, left_open, ids: self.ids })
+        Ok(Agent { id, handle, progress, start, header, left_open, ids: self.ids, registry })
     }
 }
 

@@ -9,12 +9,11 @@ use terret_core::effect::{Effect, Question};
 use terret_core::fact::Outcome;
 use terret_core::input::{Answer, Input};
 use terret_core::raw::Raw;
-use tokio::sync::watch;
 
 use super::{Driver, Sending};
 use crate::call::{Done, unknown_call};
 use crate::error::Error;
-use crate::hook::FailedAttempt;
+use crate::hook::{FailedAttempt, Stopping};
 use crate::model::Proposal;
 use crate::request::not_the_logged;
 use crate::world::{Reply, words_of};
@@ -50,20 +49,21 @@ impl Driver {
         self.owed().iter().any(|e| e.leaves_process() && !self.running.contains(&e.question()))
     }
 
-    /// Drops what is no longer owed, passes on stops, starts what stays inside.
-    pub(super) fn start_inside(&mut self) -> Result<(), Error> {
+    /// Drops what is no longer owed.
+    pub(super) fn drop_unasked(&mut self) {
         let owed = self.owed();
-        let asked = |q: &Question| owed.iter().any(|e| e.question() == *q);
-        self.running.retain(asked);
-        self.stops.retain(|question, _| asked(question));
-        for effect in owed {
+        self.running.retain(|question| owed.iter().any(|effect| effect.question() == *question));
+    }
+
+    /// Drops what is no longer owed, starts what stays inside.
+    pub(super) fn start_inside(&mut self) -> Result<(), Error> {
+        self.drop_unasked();
+        for effect in self.owed() {
             let question = effect.question();
-            match (&effect, self.stops.get(&question)) {
-                (Effect::Run { stop: true, .. }, Some(stop)) => {
-                    stop.send_replace(true);
-                }
+            match effect {
+                _ if self.running.contains(&question) => {}
                 // Cancelled between its fact and its start: it never starts. A dead writer may have started it before.
-                (Effect::Run { stop: true, run, .. }, None) => {
+                Effect::Run { stop: true, run, .. } => {
                     let (outcome, text) = match run {
                         1 => (Outcome::NotStarted, "The call was stopped before it began."),
                         _ => (
@@ -75,8 +75,8 @@ impl Driver {
                     let answer = Answer::Settled { settled, contexts: Vec::new() };
                     self.take(Input::Answer(question, answer))?;
                 }
-                (_, _) if effect.leaves_process() || self.running.contains(&question) => {}
-                (_, _) => {
+                _ if effect.leaves_process() => {}
+                effect => {
                     let answers = self.inside(effect);
                     self.running.insert(question, contained(question, answers));
                 }
@@ -86,32 +86,34 @@ impl Driver {
     }
 
     fn inside(&mut self, effect: Effect) -> BoxStream<'static, Reply> {
-        let (world, agent) = (self.world.clone(), self.handle.get());
+        let (world, agent, stop) = (self.world.clone(), self.handle.get(), self.stop.subscribe());
         let folds = &self.ledger.folds;
         let future = match effect {
             Effect::PreStep { turn, step, batch } => {
                 let batch = batch.iter().filter_map(|id| folds.waiting.get(id).cloned()).collect();
-                world.pre_step(agent, (turn, step), batch, folds.known.clone())
+                world.pre_step(agent, (turn, step), batch, folds.known.clone(), stop)
             }
             Effect::Prepare { turn, step, attempt, delay_ms } => {
                 let (proposal, assembly) = (self.proposal(), self.assembly.clone());
                 match proposal {
-                    Ok(proposal) => world.prepare(agent, (turn, step, attempt), delay_ms, proposal, assembly),
+                    Ok(proposal) => {
+                        world.prepare(agent, (turn, step, attempt), delay_ms, proposal, assembly, stop)
+                    }
                     Err(failure) => std::future::ready(Reply::Answer(Answer::Broken(failure))).boxed(),
                 }
             }
             Effect::Recover { turn, step, attempt } => {
                 let failure = folds.open.failure().cloned();
                 let failure = failure.unwrap_or_else(|| Failure::new(code::UNKNOWN, "no failure in the log"));
-                world.recover(FailedAttempt { agent, turn, step, attempt, failure })
+                let retried = folds.retried.clone();
+                world.recover(FailedAttempt { agent, turn, step, attempt, failure, retried, stop })
             }
-            Effect::Admit { call, .. } => {
+            Effect::Admit { call, run } => {
                 let (name, arguments) = folds.open.call(call).unwrap_or_default();
                 let (name, arguments) = (name.to_owned(), arguments.to_owned());
-                let (_, stop) = watch::channel(false);
-                world.admit(call, name, arguments, stop)
+                return world.admit((call, run), name, arguments, stop);
             }
-            Effect::Stopping { turn, .. } => world.stopping(agent, turn),
+            Effect::Stopping { turn, .. } => world.stopping(Stopping { agent, turn, stop }),
             // Started after the barrier.
             Effect::Stream { .. } | Effect::Run { .. } => {
                 return futures_util::stream::empty().boxed();
@@ -129,17 +131,13 @@ impl Driver {
             }
             match effect {
                 Effect::Stream { turn, step, attempt } => self.send((turn, step, attempt))?,
-                Effect::Run { call, run, stop } => {
+                Effect::Run { call, run, .. } => {
                     let Some(proof) = self.ledger.journal.call(call) else {
-                        self.unproven(
-                            question,
-                            Answer::Settled { settled: unknown_call(), contexts: Vec::new() },
-                        )?;
+                        let refused = Answer::Settled { settled: unknown_call(), contexts: Vec::new() };
+                        self.unproven(question, refused)?;
                         continue;
                     };
-                    let (stopper, stopped) = watch::channel(stop);
-                    self.stops.insert(question, stopper);
-                    let run = self.world.clone().run((call, run), proof, stopped);
+                    let run = self.world.clone().run((call, run), proof, self.stop.subscribe());
                     let answers = futures_util::stream::once(run).boxed();
                     self.running.insert(question, contained(question, answers));
                 }

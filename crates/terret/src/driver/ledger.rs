@@ -44,11 +44,14 @@ pub(crate) struct Folds {
     /// Messages looked at for contexts, and of which past.
     noted: usize,
     rewrites: u64,
+    /// Who had the open step's request sent to its provider again, a name for each time.
+    pub(super) retried: Vec<String>,
 }
 
 impl Folds {
     /// Takes one event in; gives the turn it ended.
     pub(crate) fn fold(&mut self, event: &Event) -> Option<TurnSummary> {
+        let before = self.request.header().cloned();
         self.open.fold(event);
         self.request.fold(event);
         self.note_contexts();
@@ -66,6 +69,13 @@ impl Folds {
                     self.waiting.remove(id);
                 }
             }
+            Fact::StepStart(_) => self.retried.clear(),
+            Fact::RequestHeader(header) => {
+                if before.is_none_or(|before| before.provider != header.header.provider) {
+                    self.retried.clear();
+                }
+            }
+            Fact::RequestRetry(retry) => self.retried.push(retry.by.clone()),
             Fact::WriterOpened(_)
             | Fact::WriterIdle(_)
             | Fact::InboxClaimed(_)
@@ -74,15 +84,12 @@ impl Folds {
             | Fact::TurnStart(_)
             | Fact::TurnCancel(_)
             | Fact::TurnEnd(_)
-            | Fact::StepStart(_)
             | Fact::StepEnd(_)
             | Fact::UserMessage(_)
             | Fact::SurfaceReplaced(_)
-            | Fact::RequestHeader(_)
             | Fact::RequestContext(_)
             | Fact::RequestAttempt(_)
             | Fact::RequestFailed(_)
-            | Fact::RequestRetry(_)
             | Fact::AssistantChunk(_)
             | Fact::AssistantMessage(_)
             | Fact::ToolCall(_)

@@ -20,7 +20,7 @@ impl Driver {
             _ => return Err(error),
         };
         self.running.clear();
-        self.stops.clear();
+        self.recorded.clear();
         self.sending = None;
         self.body = BodyCache::default();
         let written = self.ledger.journal.written();
@@ -56,9 +56,7 @@ impl Driver {
         for (_, ack) in self.acks.drain(..) {
             let _ = ack.send(Err(Error::Poisoned { path: path.clone(), why: why.clone() }));
         }
-        self.progress.send_modify(|p| {
-            p.status = Status::Poisoned;
-            p.broken = Some(why);
-        });
+        self.progress.send_modify(|p| p.broken = Some(why));
+        self.announce(Status::Poisoned);
     }
 }

@@ -8,6 +8,8 @@ use futures_util::future::BoxFuture;
 use terret_core::fact::SeamChanged;
 use terret_core::id::Digest;
 
+use super::chain::{Chain, Entry};
+
 /// A listener of a waterfall.
 pub trait Listener<Q, A>: Send + Sync {
     /// Answers, by itself or through `next`.
@@ -20,41 +22,10 @@ pub trait Print {
     fn print(&self) -> Digest;
 }
 
-/// The listeners of one seam, outermost first.
-pub struct Waterfall<Q, A>(Vec<Entry<Q, A>>);
+/// A seam where listeners answer.
+pub type Waterfall<Q, A> = Chain<dyn Listener<Q, A>>;
 
-/// A listener, and the plugin it belongs to.
-struct Entry<Q, A> {
-    plugin: String,
-    listener: Arc<dyn Listener<Q, A>>,
-}
-
-impl<Q, A> Default for Waterfall<Q, A> {
-    fn default() -> Self {
-        Waterfall(Vec::new())
-    }
-}
-
-impl<Q, A> Waterfall<Q, A> {
-    /// Adds a listener inside those already there.
-    pub fn add(&mut self, listener: Arc<dyn Listener<Q, A>>) {
-        self.0.push(Entry { plugin: String::new(), listener });
-    }
-
-    /// Names the listeners that have no name yet.
-    pub(super) fn name_new(&mut self, plugin: &str) {
-        for entry in self.0.iter_mut().filter(|entry| entry.plugin.is_empty()) {
-            plugin.clone_into(&mut entry.plugin);
-        }
-    }
-
-    /// Plugins that listen, outermost first.
-    pub(super) fn plugins(&self) -> Vec<String> {
-        self.0.iter().map(|entry| entry.plugin.clone()).collect()
-    }
-}
-
-impl<Q: Print + Send + 'static, A: Print + Send + 'static> Waterfall<Q, A> {
+impl<Q: Print + Send + 'static, A: Print + Send + 'static> Chain<dyn Listener<Q, A>> {
     /// Asks, with `last` as what happens when nobody steps in. What listeners change goes to `trace`.
     pub fn ask<'a>(
         &'a self,
@@ -62,18 +33,18 @@ impl<Q: Print + Send + 'static, A: Print + Send + 'static> Waterfall<Q, A> {
         trace: &Trace,
         last: impl FnOnce(Q) -> BoxFuture<'a, A> + Send + 'a,
     ) -> BoxFuture<'a, A> {
-        if self.0.is_empty() {
+        if self.is_empty() {
             // Nobody can change anything: nothing is compared.
             return last(question);
         }
         let seen = Arc::default();
-        Next { rest: &self.0, last: Box::new(last), trace: trace.clone(), seen }.run(question)
+        Next { rest: self.entries(), last: Box::new(last), trace: trace.clone(), seen }.run(question)
     }
 }
 
 /// What comes after a listener. Consumed by use.
 pub struct Next<'a, Q, A> {
-    rest: &'a [Entry<Q, A>],
+    rest: &'a [Entry<dyn Listener<Q, A>>],
     last: Box<dyn FnOnce(Q) -> BoxFuture<'a, A> + Send + 'a>,
     trace: Trace,
     /// What went through here, for the listener before.
@@ -121,7 +92,6 @@ pub struct Trace(Arc<Mutex<Vec<(String, &'static str)>>>);
 impl Trace {
     fn compare(&self, plugin: &str, asked: Digest, inner: &Seen, answer: Digest) {
         let note = |what| {
-            let plugin = if plugin.is_empty() { "program" } else { plugin };
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push((plugin.to_owned(), what));
         };
         match inner.question {

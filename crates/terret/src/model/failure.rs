@@ -6,7 +6,7 @@
 use terret_core::chunk::{Failure, code};
 
 use super::payload::ErrorWords;
-use super::retry_hint::{Headers, delay_ms};
+use super::retry_hint::{Headers, delay_ms, should_retry};
 use crate::limits::MAX_FAILURE_RAW_BYTES;
 use crate::limits::MAX_RETRY_HINT_MS;
 
@@ -37,7 +37,8 @@ pub fn from_http(
     let text = text.trim();
     let words = ErrorWords::from_body(text);
     let words = words.unwrap_or_else(|| ErrorWords::sentence(page_title(text)));
-    let mut failure = Failure::new(classify(Some(status), &words), http_message(status, text, &words));
+    let class = overruled(classify(Some(status), &words), should_retry(headers));
+    let mut failure = Failure::new(class, http_message(status, text, &words));
     failure.status = Some(status);
     failure.request_id = headers.request_id();
     if retryable(&failure.code) {
@@ -50,6 +51,18 @@ pub fn from_http(
             .push_str(&format!("; the server asks to wait {} s before the next request", ms / 1000));
     }
     with_raw(failure, text, secret)
+}
+
+/// The class, after the server's own word on trying again: a failure carries no such word to the policies. Where
+/// the words of the failure say that the same request cannot fare better, the server's `true` changes nothing.
+fn overruled(class: &'static str, again: Option<bool>) -> &'static str {
+    match again {
+        Some(true) if matches!(class, code::INVALID_REQUEST | code::NOT_FOUND | code::PROVIDER_ERROR) => {
+            code::SERVER
+        }
+        Some(false) if retryable(class) => code::PROVIDER_ERROR,
+        Some(_) | None => class,
+    }
 }
 
 /// The failure an error inside a stream stands for.

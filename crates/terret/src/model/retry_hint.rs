@@ -1,7 +1,5 @@
 //! How long a provider asks us to wait, in the ways it may say so.
 
-use crate::limits::MAX_RETRY_HINT_MS;
-
 /// The headers of a response, by name; names are lower case.
 #[derive(Clone, Copy)]
 pub struct Headers<'a>(pub &'a dyn Fn(&str) -> Option<String>);
@@ -25,16 +23,9 @@ impl Headers<'_> {
     }
 }
 
-/// What to do with a failed response by its headers: the delay asked for, and whether to try again.
-/// `by_class` is what the class of the failure says.
-pub fn verdict(headers: Headers<'_>, status: u16, now_unix_s: f64, by_class: bool) -> (Option<u64>, bool) {
-    let delay = delay_ms(headers, status, now_unix_s);
-    let asked = match headers.get("x-should-retry").as_deref() {
-        Some("true") => true,
-        Some("false") => false,
-        _ => by_class,
-    };
-    (delay, asked && delay.is_none_or(|ms| ms <= MAX_RETRY_HINT_MS))
+/// Whether the server itself says that trying again makes sense (`x-should-retry`).
+pub fn should_retry(headers: Headers<'_>) -> Option<bool> {
+    headers.get("x-should-retry").and_then(|value| value.parse().ok())
 }
 
 /// The delay the headers ask for. Zero, the past and nonsense ask for nothing.

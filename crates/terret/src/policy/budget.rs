@@ -11,7 +11,7 @@ use terret_core::fact::{Cause, Fact, Outcome};
 
 use super::cancel;
 use crate::call::{Call, Done};
-use crate::hook::{Listener, Next, Order, Phase, Plugin, PreStep, Seams, Verdict};
+use crate::hook::{Admission, Listener, Next, Order, Phase, Plugin, PreStep, Seams, Verdict};
 
 /// Limits of one run. Absent: none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,7 +51,7 @@ impl Plugin for Budget {
         if let Some(limit) = self.tokens {
             let used = Arc::new(AtomicU64::new(0));
             seams.pre_step.add(Arc::new(UsedUp { which: "tokens", limit, at: limit, used: used.clone() }));
-            seams.events.push(Arc::new(move |event| {
+            seams.events.add(Arc::new(move |event| {
                 used.fetch_add(tokens_of(&event.fact), Ordering::Relaxed);
             }));
         }
@@ -123,18 +123,14 @@ struct CallsLeft {
     used: Arc<AtomicU64>,
 }
 
-impl Listener<Call, Result<(), Done>> for CallsLeft {
-    fn call<'a>(
-        &'a self,
-        call: Call,
-        next: Next<'a, Call, Result<(), Done>>,
-    ) -> BoxFuture<'a, Result<(), Done>> {
+impl Listener<Call, Admission> for CallsLeft {
+    fn call<'a>(&'a self, call: Call, next: Next<'a, Call, Admission>) -> BoxFuture<'a, Admission> {
         if self.used.fetch_add(1, Ordering::Relaxed) < self.limit {
             return next.run(call);
         }
         let text = format!("The budget of {} tool calls is used up: this call was not started.", self.limit);
         let refused = Done::error(&call.name, "budget", text).with_outcome(Outcome::Denied);
-        std::future::ready(Err(refused)).boxed()
+        std::future::ready(Admission::Deny(refused)).boxed()
     }
 }
 

@@ -6,7 +6,7 @@ mod retry;
 
 pub use budget::Budget;
 pub use repeat::Repeat;
-pub use retry::Retry;
+pub use retry::{Mode, Retry};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;

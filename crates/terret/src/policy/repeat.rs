@@ -34,7 +34,7 @@ impl Plugin for Repeat {
     fn install(&self, seams: &mut Seams) {
         let row = Arc::new(Mutex::new(Row::default()));
         let seen = row.clone();
-        seams.events.push(Arc::new(move |event| {
+        seams.events.add(Arc::new(move |event| {
             let mut row = seen.lock().unwrap_or_else(PoisonError::into_inner);
             match &event.fact {
                 Fact::AssistantMessage(answer) => row.take(&answer.message.content),

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::*;
 use crate::clock::SystemClock;
 use crate::core::id::Digest;
+use crate::hook::Seams;
 use crate::model::Providers;
 use crate::model::script::ScriptAdapter;
 use crate::store::{Journal, MemoryStore, Store};
@@ -29,7 +30,9 @@ fn world(session: &str) -> Arc<World> {
         hidden_env: Arc::default(),
         specs: vec![touch.spec()],
         tools: vec![Arc::new(touch)],
-        seams: Seams::default(),
+        registry: Registry::new(Seams::default(), Vec::new()).unwrap(),
+        approver: None,
+        grace: Duration::from_secs(1),
         models: Arc::new(Providers::new(Box::new(|_| None))),
         clock: Arc::new(SystemClock),
         idle_timeout: Duration::from_secs(1),

@@ -1,21 +1,21 @@
 //! Tool calls: judged, run, cut to size.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use terret_core::fact::{CallMode, EffectClass, Outcome, SeamChanged, ToolCall};
 use terret_core::id::CallId;
 use terret_core::input::Answer;
 use terret_core::message::Block;
 use terret_core::raw::Raw;
-use tokio::sync::watch;
 
+use super::consent::{Recorder, recording};
 use super::{Reply, World};
 use crate::call::{Call, Done, Started, unknown_call};
-use crate::hook::{self, Executed, Trace};
-use crate::limits::{MAX_RESULT_BYTES, TOOL_GRACE_MS};
+use crate::hook::{self, Admission, Executed, Seams, Stop, Trace};
+use crate::limits::MAX_RESULT_BYTES;
 use crate::store::Durable;
 use crate::tool::Tool;
 
@@ -29,7 +29,7 @@ impl World {
         self.tools.iter().zip(&self.specs).find(|(_, spec)| spec.name == name).map(|(tool, _)| tool)
     }
 
-    fn call(&self, id: CallId, name: &str, arguments: &str, stop: watch::Receiver<bool>) -> Call {
+    fn call(&self, id: CallId, name: &str, arguments: &str, stop: Stop) -> Call {
         Call {
             id,
             name: name.to_owned(),
@@ -42,39 +42,51 @@ impl World {
         }
     }
 
+    /// Judges a call; what it records on the way comes before its answer.
     pub(crate) fn admit(
         self: Arc<Self>,
-        id: CallId,
+        (id, run): (CallId, u32),
         name: String,
         arguments: String,
-        stop: watch::Receiver<bool>,
-    ) -> BoxFuture<'static, Reply> {
-        async move {
+        stop: Stop,
+    ) -> BoxStream<'static, Reply> {
+        let seams = self.registry.now();
+        recording(|mut recorder| async move {
             let call = self.call(id, &name, &arguments, stop);
             let key = call.key.clone();
-            let mut notes = Vec::new();
-            let answer = match self.judge(call, &mut notes).await {
+            let answer = match self.judge(&seams, call, run, &mut recorder).await {
                 Ok(effect) => Answer::Admitted { name, arguments, effect, key },
                 Err(done) => Answer::Refused(done),
             };
-            Reply::Answer(answer).noted(notes)
-        }
-        .boxed()
+            recorder.close(Reply::Answer(answer))
+        })
     }
 
-    async fn judge(&self, call: Call, notes: &mut Vec<SeamChanged>) -> Result<EffectClass, Done> {
+    async fn judge(
+        &self,
+        seams: &Seams,
+        call: Call,
+        run: u32,
+        recorder: &mut Recorder,
+    ) -> Result<EffectClass, Done> {
         let Some(tool) = self.tool(&call.name).cloned() else {
             let offered: Vec<&str> = self.specs.iter().map(|s| s.name.as_str()).collect();
             let text = format!("There is no tool `{}`. The tools are: {}.", call.name, offered.join(", "));
             return Err(Done::error(&call.name, "unknown-tool", text));
         };
         tool.admit(&call)?;
-        let last = |_| std::future::ready(Ok(())).boxed();
+        let last = |_| std::future::ready(Admission::Allow).boxed();
         let trace = Trace::default();
-        let allowed = self.seams.pre_execute.ask(call.clone(), &trace, last).await;
-        notes.extend(trace.facts(hook::PRE_EXECUTE));
-        allowed?;
-        for guard in &self.seams.guards {
+        let admission = seams.pre_execute.ask(call.clone(), &trace, last).await;
+        recorder.note(trace.facts(hook::PRE_EXECUTE));
+        match admission {
+            Admission::Allow => {}
+            Admission::Deny(done) => return Err(done),
+            // It started before a crash, so it was allowed then.
+            Admission::Ask(_) if run > 1 => {}
+            Admission::Ask(ask) => self.consent(&call, &ask, recorder).await?,
+        }
+        for guard in seams.guards.iter() {
             if let Some(reason) = guard(&call) {
                 return Err(Done::error(&call.name, "guard", reason).with_outcome(Outcome::Denied));
             }
@@ -87,22 +99,23 @@ impl World {
         self: Arc<Self>,
         (id, run): (CallId, u32),
         proof: Durable<ToolCall>,
-        stop: watch::Receiver<bool>,
+        stop: Stop,
     ) -> BoxFuture<'static, Reply> {
+        let seams = self.registry.now();
         async move {
             let fact = proof.fact();
-        if *proof.session() != self.session || (fact.call, fact.run) != (id, run) {
+            if *proof.session() != self.session || (fact.call, fact.run) != (id, run) {
                 return Reply::Answer(Answer::Settled { settled: unknown_call(), contexts: Vec::new() });
             }
             let call = self.call(id, &fact.name, &fact.arguments, stop);
             let started = Started::new(proof, call.clone());
-            let mut asked = call.clone();
+            let (mut asked, grace) = (call.clone(), self.grace);
             let overdue = async move {
                 asked.stopped().await;
-                tokio::time::sleep(Duration::from_millis(TOOL_GRACE_MS)).await;
+                tokio::time::sleep(grace).await;
             };
             let mut notes = Vec::new();
-            let work = self.execute(call, started, &mut notes);
+            let work = self.execute(&seams, call, started, &mut notes);
             let (settled, contexts) = tokio::select! {
                 biased;
                 executed = work => (executed.done, executed.contexts),
@@ -116,7 +129,13 @@ impl World {
         .boxed()
     }
 
-    async fn execute(&self, call: Call, started: Started, notes: &mut Vec<SeamChanged>) -> Executed {
+    async fn execute(
+        &self,
+        seams: &Seams,
+        call: Call,
+        started: Started,
+        notes: &mut Vec<SeamChanged>,
+    ) -> Executed {
         let trace = Trace::default();
         let missing = Done::error(&call.name, "unknown-tool", "the tool is no longer there");
         let tool = self.tool(&call.name).cloned();
@@ -124,11 +143,11 @@ impl World {
             Some(tool) => contained(tool, started),
             None => std::future::ready(missing).boxed(),
         };
-        let done = self.seams.execute.ask(started, &trace, last).await;
+        let done = seams.execute.ask(started, &trace, last).await;
         notes.extend(trace.facts(hook::EXECUTE));
         let executed = Executed { call, done, contexts: Vec::new() };
         let last = |executed| std::future::ready(executed).boxed();
-        let mut executed = self.seams.post_execute.ask(executed, &trace, last).await;
+        let mut executed = seams.post_execute.ask(executed, &trace, last).await;
         notes.extend(trace.facts(hook::POST_EXECUTE));
         limit(&mut executed.done);
         executed

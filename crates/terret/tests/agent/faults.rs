@@ -15,20 +15,20 @@ use crate::support::{Notes, builder, endings, events, nap};
 
 /// A memory store whose nth operation fails.
 #[derive(Clone, Default)]
-struct Faulty {
+pub(crate) struct Faulty {
     inner: MemoryStore,
-    plan: Arc<Mutex<Plan>>,
+    pub(crate) plan: Arc<Mutex<Plan>>,
 }
 
 #[derive(Default)]
-struct Plan {
+pub(crate) struct Plan {
     appends: usize,
     syncs: usize,
     full_at: Option<usize>,
-    sync_fails_at: Option<usize>,
+    pub(crate) sync_fails_at: Option<usize>,
     /// Events written, and how many of them are synced.
-    synced: usize,
-    written: usize,
+    pub(crate) synced: usize,
+    pub(crate) written: usize,
 }
 
 struct FaultyLog {
@@ -49,6 +49,10 @@ impl Store for Faulty {
 }
 
 impl Faulty {
+    pub(crate) fn bytes(&self, id: &str) -> Option<Vec<u8>> {
+        self.inner.bytes(id)
+    }
+
     fn wrap(&self, opened: Opened) -> Result<Opened, Error> {
         let log = Box::new(FaultyLog { inner: opened.log, plan: self.plan.clone() });
         Ok(Opened { log, ..opened })

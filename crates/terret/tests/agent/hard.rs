@@ -65,7 +65,7 @@ async fn a_guard_that_breaks_down_denies_its_call_and_the_turn_goes_on() {
     let agent = builder(TOOL)
         .store(store.clone())
         .tool(nap(&notes, CallMode::Parallel))
-        .seams(|seams| seams.guards.push(Arc::new(|_| panic!("guard broke"))))
+        .seams(|seams| seams.guards.add(Arc::new(|_| panic!("guard broke"))))
         .observe(|_| panic!("observer broke"))
         .create(None)
         .await

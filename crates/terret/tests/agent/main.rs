@@ -1,11 +1,16 @@
 //! Agents in a program: real driver, real log, scripted model.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod consent;
 mod crash;
 mod faults;
 mod hard;
 mod head;
 mod parts;
 mod rebuild;
+mod retry;
+mod seams;
+mod served;
+mod subscribe;
 mod support;
 mod turns;

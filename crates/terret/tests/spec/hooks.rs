@@ -10,9 +10,12 @@ use terret::agent::{Builder, Handle};
 use terret::core::chunk::{Failure, code};
 use terret::core::fact::{Cause, Lane};
 use terret::core::message::{Form, Message, Source};
-use terret::hook::{Executed, Listener, Next, PreStep, Print, Seams, Verdict, Vote};
+use terret::hook::{
+    Admission, Approver, Ask, Decision, Executed, Listener, Next, PreStep, Print, Seams, Stopping, Verdict,
+    Vote,
+};
 use terret::policy::{Budget, Retry};
-use terret::tool::Done;
+use terret::tool::Call;
 
 use crate::scene::{duration, words};
 
@@ -41,10 +44,21 @@ pub(crate) fn install(builder: Builder, line: &str, living: &Living) -> Result<B
         "deny" => {
             let tool = first.to_owned();
             builder.seams(|s| {
-                s.guards.push(Arc::new(move |call| {
+                s.guards.add(Arc::new(move |call| {
                     (call.name == tool).then(|| format!("The page does not allow `{tool}`."))
                 }));
             })
+        }
+        "ask" => {
+            let (tool, what) = (first.to_owned(), if more.is_empty() { "May it?".to_owned() } else { more });
+            builder.seams(|s| {
+                let asks = move |call: &Call| (call.name == tool).then(|| Admission::Ask(Ask::new(&what)));
+                s.pre_execute.add(Arc::new(Before(asks)));
+            })
+        }
+        "approver" => {
+            let time = if more.is_empty() { Duration::ZERO } else { duration(&more)? };
+            builder.approver(Says { choice: first.to_owned(), time })
         }
         "context" => {
             let tool = first.to_owned();
@@ -52,7 +66,7 @@ pub(crate) fn install(builder: Builder, line: &str, living: &Living) -> Result<B
         }
         "steer-on-stop" => {
             let (text, asked) = (rest.to_owned(), Mutex::new(false));
-            builder.seams(|s| s.stopping.push(Arc::new(SteerOnce { text, asked })))
+            builder.seams(|s| s.stopping.add(Arc::new(SteerOnce { text, asked })))
         }
         "model" => {
             let (model, from) = (first.to_owned(), number(more.trim_start_matches("from"))?);
@@ -115,10 +129,10 @@ fn throw(seams: &mut Seams, seam: &str, turn: Option<u32>) -> bool {
         "request-error" => seams
             .request_error
             .add(Arc::new(Before(move |q: &terret::hook::FailedAttempt| now(q.turn).then(|| Err(thrown()))))),
-        "pre-execute" => seams.pre_execute.add(Arc::new(Before(|_: &_| -> Option<Result<(), Done>> {
+        "pre-execute" => seams.pre_execute.add(Arc::new(Before(|_: &_| -> Option<Admission> {
             panic!("thrown by the page");
         }))),
-        "stopping" => seams.stopping.push(Arc::new(Pause(Duration::ZERO, Some(thrown())))),
+        "stopping" => seams.stopping.add(Arc::new(Pause(Duration::ZERO, Some(thrown())))),
         _ => return false,
     }
     true
@@ -130,7 +144,7 @@ fn slow(seams: &mut Seams, seam: &str, time: Duration) -> bool {
         "request" => seams.request.add(Arc::new(Slow(time))),
         "request-error" => seams.request_error.add(Arc::new(Slow(time))),
         "pre-execute" => seams.pre_execute.add(Arc::new(Slow(time))),
-        "stopping" => seams.stopping.push(Arc::new(Pause(time, None))),
+        "stopping" => seams.stopping.add(Arc::new(Pause(time, None))),
         _ => return false,
     }
     true
@@ -188,6 +202,25 @@ impl<Q: Print + Send + 'static, A: Print + Send + 'static> Listener<Q, A> for Sl
     }
 }
 
+/// Answers every question with one word, after a while.
+struct Says {
+    choice: String,
+    time: Duration,
+}
+
+impl Approver for Says {
+    fn decide<'a>(&'a self, _: &'a Call, _: &'a Ask) -> BoxFuture<'a, Result<Decision, Failure>> {
+        async move {
+            tokio::time::sleep(self.time).await;
+            match self.choice.as_str() {
+                "fail" => Err(Failure::new(code::HOOK, "the person is not there")),
+                choice => Ok(Decision { choice: choice.to_owned(), by: "page".into() }),
+            }
+        }
+        .boxed()
+    }
+}
+
 /// Adds context to a tool's result.
 struct Context {
     tool: String,
@@ -220,12 +253,12 @@ struct SteerOnce {
 }
 
 impl Vote for SteerOnce {
-    fn vote<'a>(&'a self, agent: &'a Handle, _turn: u32) -> BoxFuture<'a, Result<(), Failure>> {
+    fn vote<'a>(&'a self, question: &'a Stopping) -> BoxFuture<'a, Result<(), Failure>> {
         async move {
             if std::mem::replace(&mut *self.asked.lock().unwrap(), true) {
                 return Ok(());
             }
-            let sent = agent.send(notice("go-on", &self.text), Lane::NextStep, true).await;
+            let sent = question.agent.send(notice("go-on", &self.text), Lane::NextStep, true).await;
             sent.map(drop).map_err(|e| Failure::new(code::HOOK, e.to_string()))
         }
         .boxed()
@@ -236,7 +269,7 @@ impl Vote for SteerOnce {
 struct Pause(Duration, Option<Failure>);
 
 impl Vote for Pause {
-    fn vote<'a>(&'a self, _agent: &'a Handle, _turn: u32) -> BoxFuture<'a, Result<(), Failure>> {
+    fn vote<'a>(&'a self, _: &'a Stopping) -> BoxFuture<'a, Result<(), Failure>> {
         async move {
             tokio::time::sleep(self.0).await;
             self.1.clone().map_or(Ok(()), Err)

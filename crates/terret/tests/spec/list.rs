@@ -124,7 +124,7 @@ fn facts(fact: &Fact) -> String {
             let concludes = if d.concludes { " concludes" } else { "" };
             format!("{} {}{code}{concludes} {}", d.call, outcome(d.outcome), quoted(&d.content))
         }
-        Fact::ApprovalAsked(d) => d.call.to_string(),
+        Fact::ApprovalAsked(d) => format!("{} {:?} {}", d.call, d.what, d.choices.join(" ")),
         Fact::ApprovalDecided(d) => format!("{} {} by {}", d.call, d.decision, d.by),
         Fact::SurfaceReplaced(d) => format!("{}-{} by {}", d.range[0], d.range[1], d.by),
         Fact::SeamChanged(d) => format!("{} by {}: {}", d.seam, d.plugin, d.what),

@@ -5,9 +5,11 @@ use std::path::Path;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use terret::core::chunk::code;
+use terret::hook::{FailedAttempt, Plugin, Recovery, Seams, Trace};
 use terret::model::failure::{Secret, classify, from_http, retryable};
 use terret::model::payload::ErrorWords;
-use terret::model::retry_hint::{Headers, go_duration_ms, verdict};
+use terret::model::retry_hint::{Headers, go_duration_ms};
+use terret::policy::Retry;
 
 fn read<T: for<'de> Deserialize<'de>>(name: &str) -> T {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire").join(name);
@@ -53,22 +55,55 @@ struct RetryCase {
     retry: bool,
 }
 
-#[test]
-fn every_header_hint_is_understood() {
+/// What the policy makes of a failure: how long it waits, or that it gives up.
+async fn waits(failure: terret::core::chunk::Failure) -> Option<u64> {
+    let agent = terret::testing::scripted("say hi").unwrap().create(None).await.unwrap();
+    let (_, stop) = tokio::sync::watch::channel(false);
+    let agent = agent.handle().clone();
+    let failed = FailedAttempt { agent, turn: 1, step: 1, attempt: 1, failure, retried: Vec::new(), stop };
+    let mut seams = Seams::default();
+    Retry::default().install(&mut seams);
+    let give_up = |_| futures_util::FutureExt::boxed(std::future::ready(Ok(Recovery::GiveUp)));
+    match seams.request_error.ask(failed, &Trace::default(), give_up).await.unwrap() {
+        Recovery::Retry { delay_ms, .. } => Some(delay_ms),
+        Recovery::GiveUp => None,
+    }
+}
+
+#[tokio::test]
+async fn every_header_hint_is_understood() {
     let file: RetryCases = read("retry-headers.json");
     assert!(file.cases.len() >= 34);
     for case in file.cases {
         let get = |name: &str| case.headers.get(name).cloned();
         let failure = from_http(case.status, Headers(&get), b"", file.now_unix, Secret(None));
-        let got = verdict(Headers(&get), case.status, file.now_unix, retryable(&failure.code));
-        assert_eq!(got, (case.delay_ms, case.retry), "{}", case.name);
         if retryable(&failure.code) {
             assert_eq!(failure.retry_after_ms, case.delay_ms, "{}", case.name);
+        }
+        let waited = waits(failure).await;
+        assert_eq!(waited.is_some(), case.retry, "{}", case.name);
+        if let (Some(waited), Some(asked)) = (waited, case.delay_ms) {
+            assert_eq!(waited, asked, "{}", case.name);
         }
     }
     for (text, expected) in file.x_ratelimit_reset_durations {
         assert_eq!(go_duration_ms(&text), expected, "{text}");
     }
+}
+
+#[test]
+fn the_servers_word_on_trying_again_decides_where_ours_is_a_guess() {
+    let class = |status, word: &'static str, body: &str| {
+        let get = move |name: &str| (name == "x-should-retry").then(|| word.to_owned());
+        from_http(status, Headers(&get), body.as_bytes(), 0.0, Secret(None)).code
+    };
+    assert_eq!(class(429, "false", ""), code::PROVIDER_ERROR);
+    assert_eq!(class(429, "true", ""), code::RATE_LIMIT);
+    assert_eq!(class(429, "perhaps", ""), code::RATE_LIMIT);
+    assert_eq!(class(404, "true", ""), code::SERVER);
+    assert_eq!(class(401, "true", ""), code::AUTH, "the same key is no better the next time");
+    let overflow = r#"{"error":{"message":"prompt is too long","code":""}}"#;
+    assert_eq!(class(400, "true", overflow), code::CONTEXT_WINDOW_EXCEEDED, "asking less is what helps");
 }
 
 #[test]
