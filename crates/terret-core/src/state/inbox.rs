@@ -70,14 +70,11 @@ impl Inbox {
         taken
     }
 
-    /// Puts these back at the front of their lanes, keeping their order.
+    /// Puts these back before everything else, keeping their order: they came first, whatever lane an edit may
+    /// yet move another one to.
     pub(super) fn put_back(&mut self, pending: Vec<Pending>, held: bool) {
-        for mut p in pending.into_iter().rev() {
-            p.held = held;
-            p.returned = true;
-            let front = self.0.iter().position(|q| q.lane == p.lane).unwrap_or(self.0.len());
-            self.0.insert(front, p);
-        }
+        let back = pending.into_iter().map(|p| Pending { held, returned: true, ..p });
+        self.0.splice(0..0, back);
     }
 
     /// Lets held messages go.

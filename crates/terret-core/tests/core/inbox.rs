@@ -49,7 +49,7 @@ fn turns_that_failed_park_the_queue_until_a_wake() {
     session.assert_at_rest();
     assert_eq!(session.send("m3")[1..], ["turn 2", "claimed [c m2]"]);
     assert_eq!(session.answer(broken("HOOK")), ["returned [c m2]", "end error HOOK"]);
-    assert_eq!(session.pending(), ["m2", "m1 held", "m3", "c"]);
+    assert_eq!(session.pending(), ["c", "m2", "m1 held", "m3"]);
     session.assert_at_rest();
 }
 

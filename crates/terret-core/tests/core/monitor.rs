@@ -109,7 +109,13 @@ impl Monitor {
                     // It may have been given back for a resumption that was torn, which holds nothing.
                     turn.too_free = false;
                     turn.latch = false;
-                    turn.calls.iter_mut().for_each(|call| call.running = false);
+                    for call in &mut turn.calls {
+                        call.running = false;
+                        // Who never started is judged again, and somebody else is asked.
+                        if call.runs == 0 {
+                            (call.asked, call.decided) = (false, false);
+                        }
+                    }
                 }
             }
             Fact::InboxAdded(added) => {
@@ -232,7 +238,7 @@ impl Monitor {
             Fact::WriterIdle(_) => self.assert_closed(),
             Fact::ApprovalAsked(asked) => {
                 let call = self.call(asked.call, fact);
-                Rule::Consent.demand(!call.running && !call.result && !call.asked, fact);
+                Rule::Consent.demand(call.runs == 0 && !call.result && !call.asked, fact);
                 call.asked = true;
             }
             Fact::ApprovalDecided(decided) => {

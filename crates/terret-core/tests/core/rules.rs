@@ -41,7 +41,7 @@ rules! {
     Cancelled "cancelled" "One cancel a turn; from there it ends aborted.";
     Failed "failed" "A failure that ends the turn gives it the reason error.";
     Closers "closers" "Once the end is certain, only closers follow.";
-    Consent "consent" "Consent is asked for a call that may still start, and given once.";
+    Consent "consent" "Consent is asked for a call that may still start, and given once; a call that ran before needs no second one.";
     Durable "durable" "What the outside saw, a message acknowledged, a request sent, a tool started, is in the log after any crash.";
     Late "late" "An answer to a question that is no longer asked changes nothing.";
     Owed "owed" "An open turn owes something, a closed one nothing.";

@@ -4,7 +4,7 @@ use terret_core::chunk::{FinishKind, code};
 use terret_core::effect::Effect;
 use terret_core::fact::{ApprovalAsked, ApprovalDecided, EffectClass, Lane, Outcome, Removal};
 use terret_core::id::CallId;
-use terret_core::input::{Answer, Input, Record, Settled};
+use terret_core::input::{Answer, Input, Record, Recovery, Send, Settled};
 use terret_core::message::{Block, Message};
 
 use super::node::Node;
@@ -18,8 +18,11 @@ use crate::harness::{
 pub(super) const PROMPT: &str = "a prompt";
 pub(super) const STEER: &str = "a steer";
 pub(super) const CONTEXT: &str = "context";
+pub(super) const EDIT: &str = "an edit";
 pub(super) const RELEASE: &str = "a release";
 pub(super) const REMOVE: &str = "a removal";
+pub(super) const IDLE: &str = "idle";
+pub(super) const REST: &str = "put away";
 
 /// Whether an answer is the plainest one, or takes the turn another way.
 type Detour = bool;
@@ -32,9 +35,15 @@ pub(super) fn inputs(node: &Node, scope: &Scope) -> Vec<(&'static str, Input, Le
     if node.machine.suspended() {
         out.push(("close", close(), left));
         out.push(("resume the turn", resume(), left));
+        if scope.classes.contains(&EffectClass::Keyed) {
+            let calls = node.machine.state().turn().map(|turn| turn.calls()).unwrap_or_default();
+            let keyed = calls.iter().map(|call| call.id).collect();
+            let recovery = Recovery::ResumeTurn { keyed };
+            out.push(("resume the turn, keys honoured", Input::Recover(recovery), left));
+        }
     }
     for effect in node.effects() {
-        if let (Effect::Admit { call, .. }, true) = (&effect, scope.consent) {
+        if let (Effect::Admit { call, run: 1 }, true) = (&effect, scope.consent) {
             out.extend(consent(node, *call));
         }
         for (name, answer, detour) in answers(node, &effect, scope) {
@@ -58,6 +67,20 @@ fn mail(node: &Node, scope: &Scope, out: &mut Vec<(&'static str, Input, Left)>) 
     }
     if let Some(injects) = left.injects.checked_sub(1) {
         out.push((CONTEXT, send(&id, Lane::NextStep, false), Left { injects, ..left }));
+    }
+    if let Some(edits) = left.edits.checked_sub(1) {
+        for old in node.machine.state().inbox().iter() {
+            let message = Message::user(&*id, "better");
+            let (lane, wake) = (old.lane, old.wake);
+            let send = Send { message, lane, wake, replaces: Some(old.id.clone()) };
+            out.push((EDIT, Input::Send(send), Left { edits, ..left }));
+        }
+    }
+    if node.machine.state().turn().is_none() {
+        out.push((IDLE, Input::Idle, left));
+    }
+    if scope.left.edits > 0 {
+        out.push((REST, Input::Rest, left));
     }
     let msgs: Vec<_> = node.machine.state().inbox().iter().map(|p| p.id.clone()).collect();
     if let (Some(releases), false) = (left.releases.checked_sub(1), msgs.is_empty()) {
@@ -118,11 +141,11 @@ fn answers(node: &Node, effect: &Effect, scope: &Scope) -> Vec<(&'static str, An
             }
             out
         }
-        Effect::Admit { .. } => vec![
-            ("yes", admitted(EffectClass::Unsafe), false),
-            ("yes", admitted(EffectClass::Read), true),
-            ("no", Answer::Refused(Settled::notice(Outcome::Denied, "no")), true),
-        ],
+        Effect::Admit { .. } => {
+            let yes = |class: &EffectClass| ("yes", admitted(*class), *class != EffectClass::Unsafe);
+            let no = ("no", Answer::Refused(Settled::notice(Outcome::Denied, "no")), true);
+            scope.classes.iter().map(yes).chain([no]).collect()
+        }
         Effect::Run { call, .. } => {
             let mut out = vec![
                 ("a result", ran(), false),

@@ -11,7 +11,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Instant;
 
 use terret_core::fact::CallMode::{Exclusive, Parallel};
-use terret_core::fact::{CallMode, Cause};
+use terret_core::fact::EffectClass::{Idempotent, Keyed, Read, Unsafe};
+use terret_core::fact::{CallMode, Cause, EffectClass};
 
 use crate::rules::Rule;
 use node::Node;
@@ -29,6 +30,8 @@ pub(crate) struct Scope {
     calls: &'static [&'static [CallMode]],
     causes: fn() -> Vec<Cause>,
     consent: bool,
+    /// What running a call twice may mean.
+    classes: &'static [EffectClass],
 }
 
 /// What is left to happen.
@@ -37,6 +40,8 @@ struct Left {
     prompts: u8,
     steers: u8,
     injects: u8,
+    /// Something pending replaced.
+    edits: u8,
     /// Everything pending let go, or taken off.
     releases: u8,
     cancels: u8,
@@ -64,24 +69,44 @@ const ROUNDS: &[&[CallMode]] =
 /// Visited by every `cargo test`.
 const SMALL: Scope = Scope {
     name: "small",
-    left: Left { prompts: 1, steers: 1, injects: 0, releases: 0, cancels: 1, crashes: 1, detours: 2 },
+    left: Left {
+        prompts: 1,
+        steers: 1,
+        injects: 0,
+        edits: 0,
+        releases: 0,
+        cancels: 1,
+        crashes: 1,
+        detours: 2,
+    },
     rounds: 2,
     attempts: 2,
     calls: ROUNDS,
     causes: who_cancels,
     consent: false,
+    classes: &[Unsafe, Read],
 };
 
-/// Visited by `cargo xtask explore --full`: as much as fits into minutes, in four directions.
-const FULL: [Scope; 4] = [
+/// Visited by `cargo xtask explore --full`: as much as fits into minutes, in six directions.
+const FULL: [Scope; 6] = [
     Scope {
         name: "crashing",
-        left: Left { prompts: 1, steers: 1, injects: 0, releases: 1, cancels: 1, crashes: 2, detours: 2 },
+        left: Left {
+            prompts: 1,
+            steers: 1,
+            injects: 0,
+            edits: 0,
+            releases: 1,
+            cancels: 1,
+            crashes: 2,
+            detours: 2,
+        },
         rounds: 2,
         attempts: 2,
         calls: &[&[Parallel], &[Parallel, Exclusive]],
         causes: who_cancels,
         consent: false,
+        classes: &[Unsafe, Read],
     },
     // No bound on detours: the rounds and the attempts alone end it.
     Scope {
@@ -90,6 +115,7 @@ const FULL: [Scope; 4] = [
             prompts: 1,
             steers: 0,
             injects: 0,
+            edits: 0,
             releases: 0,
             cancels: 1,
             crashes: 0,
@@ -100,24 +126,85 @@ const FULL: [Scope; 4] = [
         calls: &[&[Parallel, Exclusive, Parallel]],
         causes: who_cancels,
         consent: true,
+        classes: &[Unsafe, Read],
     },
     Scope {
         name: "wide",
-        left: Left { prompts: 2, steers: 1, injects: 0, releases: 0, cancels: 1, crashes: 1, detours: 2 },
+        left: Left {
+            prompts: 2,
+            steers: 1,
+            injects: 0,
+            edits: 0,
+            releases: 0,
+            cancels: 1,
+            crashes: 1,
+            detours: 2,
+        },
         rounds: 3,
         attempts: 3,
         calls: &[&[Parallel], &[Parallel, Exclusive, Parallel]],
         causes: every_cause,
         consent: true,
+        classes: &[Unsafe, Read],
     },
     Scope {
         name: "deep",
-        left: Left { prompts: 2, steers: 1, injects: 0, releases: 0, cancels: 1, crashes: 1, detours: 3 },
+        left: Left {
+            prompts: 2,
+            steers: 1,
+            injects: 0,
+            edits: 0,
+            releases: 0,
+            cancels: 1,
+            crashes: 1,
+            detours: 3,
+        },
         rounds: 2,
         attempts: 2,
         calls: &[&[Parallel], &[Parallel, Exclusive, Parallel]],
         causes: every_cause,
         consent: true,
+        classes: &[Unsafe, Read],
+    },
+    // The queue: what is put in, replaced, let go and taken off, around turns that end in every way.
+    Scope {
+        name: "queueing",
+        left: Left {
+            prompts: 2,
+            steers: 1,
+            injects: 1,
+            edits: 1,
+            releases: 1,
+            cancels: 1,
+            crashes: 1,
+            detours: 1,
+        },
+        rounds: 1,
+        attempts: 1,
+        calls: &[&[Parallel]],
+        causes: who_cancels,
+        consent: false,
+        classes: &[Unsafe],
+    },
+    // Calls that may run again, after one death and after two.
+    Scope {
+        name: "again",
+        left: Left {
+            prompts: 1,
+            steers: 0,
+            injects: 0,
+            edits: 0,
+            releases: 0,
+            cancels: 1,
+            crashes: 2,
+            detours: 2,
+        },
+        rounds: 1,
+        attempts: 1,
+        calls: &[&[Parallel, Parallel], &[Parallel, Exclusive]],
+        causes: who_cancels,
+        consent: true,
+        classes: &[Unsafe, Read, Idempotent, Keyed],
     },
 ];
 
@@ -165,7 +252,14 @@ fn visit(scope: &Scope) -> Seen {
             let (next, facts) = node.step(input, left);
             if !matches!(
                 name,
-                answers::PROMPT | answers::STEER | answers::CONTEXT | answers::RELEASE | answers::REMOVE
+                answers::PROMPT
+                    | answers::STEER
+                    | answers::CONTEXT
+                    | answers::EDIT
+                    | answers::RELEASE
+                    | answers::REMOVE
+                    | answers::IDLE
+                    | answers::REST
             ) {
                 table.see(node.stage(), name, &facts, next.stage());
             }

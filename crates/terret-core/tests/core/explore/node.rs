@@ -22,6 +22,8 @@ pub(super) struct Node {
     pub(super) left: Left,
     /// The disk was full, and nobody posted since.
     full: bool,
+    /// The driver is being put away.
+    resting: bool,
     /// Ends the log may have after a loss of power: at the last sync, after each fact since.
     tail: Vec<Rc<Cut>>,
 }
@@ -44,7 +46,9 @@ impl Node {
     pub(super) fn first(left: Left) -> Node {
         let tail = vec![Cut::new(State::default(), Monitor::default())];
         let (machine, monitor) = (Machine::default(), Monitor::default());
-        Node { machine, monitor, left, full: false, tail }.step(Input::Opened(opened(1)), left).0
+        Node { machine, monitor, left, full: false, resting: false, tail }
+            .step(Input::Opened(opened(1)), left)
+            .0
     }
 
     pub(super) fn key(&self) -> u128 {
@@ -52,7 +56,7 @@ impl Node {
         tail.sort_unstable();
         tail.dedup();
         let canon = Canon::default().with(&self.machine).with(&self.monitor);
-        canon.with(&self.left).with(&self.full).with(&tail).key()
+        canon.with(&self.left).with(&self.full).with(&self.resting).with(&tail).key()
     }
 
     pub(super) fn effects(&self) -> Vec<Effect> {
@@ -78,6 +82,7 @@ impl Node {
             Input::Release { .. } => false,
             _ => true,
         };
+        next.resting |= matches!(input, Input::Rest);
         let asked = match &input {
             Input::Answer(question, _) => Some(*question),
             _ => None,
@@ -148,7 +153,7 @@ impl Node {
     fn at(cut: &Cut, left: Left) -> Node {
         let tail = Vec::new();
         let (machine, monitor) = (Machine::new(cut.state.clone()), cut.monitor.clone());
-        let node = Node { machine, monitor, left, full: false, tail };
+        let node = Node { machine, monitor, left, full: false, resting: false, tail };
         match left.crashes {
             0 => node,
             _ => Node { tail: vec![Cut::new(cut.state.clone(), cut.monitor.clone())], ..node },
@@ -189,7 +194,7 @@ impl Node {
         let owes = !effects.is_empty();
         Rule::Owed.demand(turn.is_some() == (owes || self.machine.suspended()), &turn);
         Rule::Owed.demand(!(owes && self.machine.suspended()), &effects);
-        Rule::Drain.demand(self.full || !self.monitor.waits(), &self.machine);
+        Rule::Drain.demand(self.full || self.resting || !self.monitor.waits(), &self.machine);
         if turn.is_none() {
             self.monitor.assert_closed();
         }
