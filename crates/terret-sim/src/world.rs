@@ -40,6 +40,8 @@ pub(crate) struct State {
     pub(crate) resting: bool,
     /// The disk was full in this life: a turn waits for a new wake.
     pub(crate) was_full: bool,
+    /// Writes that were tried in this session.
+    pub(crate) writes: u32,
     /// Tools that run.
     pub(crate) running: u32,
     /// The agent, for observers that post mail.
@@ -74,6 +76,7 @@ impl World {
             crash_in: None,
             resting: false,
             was_full: false,
+            writes: 0,
             running: 0,
             handle: None,
             sent: Vec::new(),
@@ -167,7 +170,7 @@ impl State {
         left == 0
     }
 
-    fn die(&mut self, what: &str) {
+    pub(crate) fn die(&mut self, what: &str) {
         if !self.dead {
             self.tell(|| format!("*** the process dies: {what}"));
             self.dead = true;

@@ -25,6 +25,9 @@ struct Plan {
     appends: usize,
     syncs: usize,
     full_at: Option<usize>,
+    /// Writes that hold this text find no room.
+    full_for: Option<&'static str>,
+    found_full: usize,
     sync_fails_at: Option<usize>,
     /// Events written, and how many of them are synced.
     synced: usize,
@@ -59,7 +62,9 @@ impl Log for FaultyLog {
     fn append(&mut self, lines: &[u8]) -> Result<(), Error> {
         let mut plan = self.plan.lock().unwrap();
         plan.appends += 1;
-        if plan.full_at == Some(plan.appends) {
+        let text = String::from_utf8_lossy(lines);
+        if plan.full_at == Some(plan.appends) || plan.full_for.is_some_and(|word| text.contains(word)) {
+            plan.found_full += 1;
             return Err(Error::Full { path: self.path().to_owned() });
         }
         plan.written += lines.iter().filter(|b| **b == b'\n').count();
@@ -168,6 +173,18 @@ async fn a_failed_sync_poisons_and_nothing_is_acknowledged_or_started_after_it()
         let allowed = [0, 0, 0, 2, 2, 3, 3][at];
         assert!(started <= allowed, "sync {at}: {started} tools started");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_without_room_for_saying_that_it_rests_is_not_asked_for_ever() {
+    let store = Faulty::default();
+    let agent = builder("say ok").store(store.clone()).create(None).await.unwrap();
+    store.plan.lock().unwrap().full_for = Some("writer/idle");
+    assert_eq!(agent.prompt("go").await.unwrap().ending.word(), "completed");
+    assert_eq!(agent.when_idle().await.unwrap().broken, None);
+    assert_eq!(store.plan.lock().unwrap().found_full, 1, "it was tried once");
+    store.plan.lock().unwrap().full_for = None;
+    assert_eq!(agent.prompt("go").await.unwrap().ending.word(), "completed");
 }
 
 #[tokio::test(start_paused = true)]
