@@ -169,7 +169,7 @@ async fn open(world: &World, calm: bool) -> Result<Agent, Error> {
         false => builder.resume("sim").await?,
     };
     let mut state = world.lock();
-    state.began_at = state.disk.length();
+    (state.began_at, state.began) = (state.disk.length(), state.witness.events.len());
     Ok(agent)
 }
 

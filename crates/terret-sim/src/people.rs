@@ -404,7 +404,9 @@ impl Person {
         }
         let open = state.witness.has_open_turn();
         let ended = state.witness.last(|fact| matches!(fact, Fact::TurnEnd(_)));
-        let synced = ended.is_none_or(|at| state.is_synced(at));
+        // What a dead process left is found, not told.
+        let ours = ended.filter(|at| *at >= state.began);
+        let synced = ours.is_none_or(|at| state.is_synced(at));
         let due = state.witness.monitor.waits() && !state.was_full && !state.resting;
         let poisoned = state.disk.is_poisoned();
         let right = match status {

@@ -50,6 +50,8 @@ pub(crate) struct State {
     pub(crate) sent: Vec<terret::core::message::Message>,
     /// Where the first line of this process goes.
     pub(crate) began_at: usize,
+    /// Events the log had when this process opened it.
+    pub(crate) began: usize,
     /// Promises that were broken.
     pub(crate) broken: Vec<String>,
     /// What happened, if somebody wants to read it.
@@ -81,6 +83,7 @@ impl World {
             handle: None,
             sent: Vec::new(),
             began_at: 0,
+            began: 0,
             broken: Vec::new(),
             story: tell.then(Vec::new),
             born: None,

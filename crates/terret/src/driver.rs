@@ -220,6 +220,8 @@ impl Driver {
     fn drain(&mut self) -> Result<bool, Error> {
         let mut any = self.receive_all()?;
         if any {
+            // What mail began is written before anybody is asked about it, what it ended is dropped before that.
+            self.commit()?;
             self.start_inside()?;
         }
         for _ in 0..MAX_ANSWERS_A_WRITE {
