@@ -407,7 +407,9 @@ impl Person {
         // What a dead process left is found, not told.
         let ours = ended.filter(|at| *at >= state.began);
         let synced = ours.is_none_or(|at| state.is_synced(at));
-        let due = state.witness.monitor.waits() && !state.was_full && !state.resting;
+        // What a dead process was told to start counts no more; our first line says so.
+        let began = state.witness.events.len() > state.began;
+        let due = state.witness.monitor.waits() && began && !state.was_full && !state.resting;
         let poisoned = state.disk.is_poisoned();
         let right = match status {
             Status::Idle | Status::Parked => poisoned || (!open && synced && !due),
