@@ -86,23 +86,26 @@ impl Person {
             }
             Act::Edit => {
                 let old = self.earlier()?.id;
+                self.takes_off(std::slice::from_ref(&old));
                 self.sent(act, self.agent.edit(old, self.message()).await)
             }
             Act::Remove => {
                 let id = self.earlier()?.id;
+                self.takes_off(std::slice::from_ref(&id));
                 if self.done(act, self.agent.remove(vec![id.clone()]).await) {
                     self.removed(&id);
                 }
                 None
             }
             Act::Release => {
-                let pending = self.agent.look().await.map(|reading| reading.pending).unwrap_or_default();
-                let msgs = pending.into_iter().map(|pending| pending.id).collect();
+                let msgs = self.pending().await;
                 self.done(act, self.agent.release(msgs).await);
                 None
             }
             Act::Clear => {
-                self.done(act, self.agent.clear().await);
+                let msgs = self.pending().await;
+                self.takes_off(&msgs);
+                self.done(act, self.agent.remove(msgs).await);
                 None
             }
             Act::Cancel => {
@@ -137,6 +140,16 @@ impl Person {
                 None
             }
         }
+    }
+
+    async fn pending(&self) -> Vec<MsgId> {
+        let pending = self.agent.look().await.map(|reading| reading.pending).unwrap_or_default();
+        pending.into_iter().map(|pending| pending.id).collect()
+    }
+
+    /// Somebody wants these off the queue: nobody else may take them off.
+    fn takes_off(&self, msgs: &[MsgId]) {
+        self.world.lock().unwanted.extend(msgs.iter().cloned());
     }
 
     /// A message nobody sent before.
@@ -299,7 +312,8 @@ impl Person {
         let poisoned = state.disk.is_poisoned();
         let right = match status {
             Status::Idle | Status::Parked => poisoned || (!open && synced && !due),
-            Status::Suspended => open,
+            // Its end may be on its way to the disk.
+            Status::Suspended => open || !synced,
             Status::Poisoned => poisoned,
             Status::Running => false,
         };

@@ -1,8 +1,10 @@
 //! The fake world: what everything outside the driver shares.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terret::clock::{Clock, Ids};
+use terret::core::id::MsgId;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -48,6 +50,8 @@ pub(crate) struct State {
     pub(crate) handle: Option<terret::agent::Handle>,
     /// Messages people sent, acknowledged or not.
     pub(crate) sent: Vec<terret::core::message::Message>,
+    /// Messages that somebody asked to take off the queue.
+    pub(crate) unwanted: BTreeSet<MsgId>,
     /// Where the first line of this process goes.
     pub(crate) began_at: usize,
     /// Events the log had when this process opened it.
@@ -82,6 +86,7 @@ impl World {
             running: 0,
             handle: None,
             sent: Vec::new(),
+            unwanted: BTreeSet::new(),
             began_at: 0,
             began: 0,
             broken: Vec::new(),
