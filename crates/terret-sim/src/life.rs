@@ -279,6 +279,9 @@ async fn shut_down(world: &World, agent: &Agent, people: &mut People) {
     world.tell(|| "shutdown".to_owned());
     let suspended = agent.status() == Status::Suspended;
     let limit = Duration::from_millis(HANG_MS);
+    // Somebody does not know yet.
+    let late = Duration::from_millis(world.lock().dice.wait_ms());
+    people.sends_after(late);
     match people.beside(timeout(limit, agent.shutdown())).await {
         Ok(Ok(())) => gone(world, suspended),
         Ok(Err(_)) => {

@@ -39,11 +39,16 @@ impl People {
     /// They do what they do; returns when all of it is done.
     pub(crate) async fn act(&mut self) {
         let acts = self.person.world.lock().dice.below(MAX_ACTS + 1);
+        let mut at = 0;
         for _ in 0..acts {
             let person = self.person.clone();
-            let (at, act) = {
+            let act = {
                 let mut state = person.world.lock();
-                (state.dice.within(0..WINDOW_MS), *state.dice.pick(&ACTS))
+                // Often several things are done at one moment.
+                if state.dice.below(3) > 0 {
+                    at = state.dice.within(0..WINDOW_MS);
+                }
+                *state.dice.pick(&ACTS)
             };
             self.acting += 1;
             self.crowd.add(async move {
@@ -67,6 +72,17 @@ impl People {
             work.as_mut().poll(cx)
         })
         .await
+    }
+
+    /// One more prompt, later.
+    pub(crate) fn sends_after(&mut self, wait: Duration) {
+        let person = self.person.clone();
+        self.acting += 1;
+        self.crowd.add(async move {
+            tokio::time::sleep(wait).await;
+            person.sends().await;
+            Came::Acted(None)
+        });
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) {
@@ -97,9 +113,9 @@ impl People {
         let at = person.world.lock().witness.events.len();
         self.waiting.push((id.clone(), at));
         self.crowd.add(async move {
-            // Without an answer the agent is gone, and that is checked elsewhere.
-            if let Ok(settlement) = receipt.settled().await {
-                person.settled(&id, settlement);
+            match receipt.settled().await {
+                Ok(settlement) => person.settled(&id, settlement),
+                Err(_) => person.let_go(&id),
             }
             Came::Resolved(id, at)
         });

@@ -152,6 +152,11 @@ impl Person {
         self.world.lock().unwanted.extend(msgs.iter().cloned());
     }
 
+    /// Somebody sends a message without caring what becomes of it.
+    pub(crate) async fn sends(&self) {
+        self.sent(Act::Prompt, self.agent.followup(self.message()).await);
+    }
+
     /// A message nobody sent before.
     fn message(&self) -> Message {
         let message = self.agent.user("do something");
@@ -293,6 +298,14 @@ impl Person {
             state.fault(format!("{id} settled as {settlement:?}, the log says {ending:?}"));
         }
         state.witness.told.ended.insert(outcome.turn, outcome.ending.clone());
+    }
+
+    /// Nobody will say what became of a message.
+    pub(crate) fn let_go(&self, id: &MsgId) {
+        let mut state = self.world.lock();
+        if !state.resting && !state.disk.is_poisoned() && !state.disk.closing {
+            state.fault(format!("the receipt of {id} was let go of"));
+        }
     }
 
     /// The agent says that it does nothing.

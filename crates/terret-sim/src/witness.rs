@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use terret::core::fact::{EffectClass, EndReason, Fact, Header, Outcome};
+use terret::core::fact::{Cause, EffectClass, EndReason, Fact, Header, Outcome};
 use terret::core::id::{CallId, MsgId};
 use terret::core::line::{Event, Tip};
 use terret::core::project::{Messages, Request};
@@ -119,6 +119,12 @@ impl State {
             && self.witness.told.has_started(result.call)
         {
             self.fault(format!("call {} is said not to have started, and it did", result.call));
+        }
+        if let (Fact::TurnCancel(cancel), true) = (&event.fact, self.resting) {
+            self.disposed |= cancel.cause == Cause::Disposed;
+        }
+        if self.disposed && matches!(event.fact, Fact::TurnStart(_)) {
+            self.fault("a turn starts in a session that was shut down");
         }
         let removed = match &event.fact {
             Fact::InboxRemoved(gone) => gone.msgs.as_slice(),

@@ -40,6 +40,8 @@ pub(crate) struct State {
     pub(crate) crash_in: Option<u32>,
     /// Somebody asked this process to rest, or looks at it at rest: no turn need start.
     pub(crate) resting: bool,
+    /// And its open turn was cancelled for that: from there none starts.
+    pub(crate) disposed: bool,
     /// The disk was full in this life: a turn waits for a new wake.
     pub(crate) was_full: bool,
     /// Writes that were tried in this session.
@@ -81,6 +83,7 @@ impl World {
             life: 0,
             crash_in: None,
             resting: false,
+            disposed: false,
             was_full: false,
             writes: 0,
             running: 0,
@@ -111,7 +114,7 @@ impl World {
         state.life += 1;
         state.born = Some(Instant::now());
         (state.dead, state.calm, state.crash_in) = (false, calm, None);
-        (state.resting, state.was_full) = (false, false);
+        (state.resting, state.disposed, state.was_full) = (false, false, false);
         (state.disk.syncing, state.disk.closing) = (false, false);
         let life = state.life;
         state.tell(|| format!("process {life} begins"));
