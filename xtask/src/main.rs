@@ -10,6 +10,7 @@ mod floor;
 mod mock;
 mod mutants;
 mod proc;
+mod sim;
 mod stats;
 mod tidy;
 
@@ -25,6 +26,9 @@ usage: cargo xtask VERB
   docs  [--check]                       bring the generated parts of docs/ up to date
   explore [--full]                      visit every state of the core under a budget; --full takes minutes
   mutants [--only NAME] [--jobs N]      put known faults into a copy of the core; each must be caught
+  sim   [--seeds 2000] [--from 0]       the real driver over a fake world, seed by seed
+        [--seed N]                      one seed, telling what happens in it
+  soak  [--seeds 1000000]               the same for an hour
   bench [--runs 5] [--only NAME]        measure terret beside the floor; exit 1 on a missed bound
         [--no-build] [--report]         NAME: start, loop, flat, burst, machine, scale
         [--self-test]                   --report never fails on a bound; --self-test puts the floor in
@@ -46,6 +50,8 @@ fn main() -> ExitCode {
         "docs" => docs::verb(args),
         "explore" => explore::verb(args),
         "mutants" => mutants::verb(args),
+        "sim" => sim::verb(args),
+        "soak" => sim::soak(args),
         "bench" => bench::verb(args),
         "mock" => mock::verb(args),
         "floor" => floor::verb(args),

@@ -1,7 +1,7 @@
-//! `xtask mutants`: one-line faults in the core, each of which a named check must catch.
+//! `xtask mutants`: one-line faults in the core and in the driver, each of which a named check must catch.
 //!
-//! `xtask/mutants.txt` is the list. Each fault is put into a copy of the core below `target/mutants/`, so that
-//! the shipped code holds no switch for it. A fault whose text no longer stands exactly once is an error: the
+//! `xtask/mutants.txt` and `xtask/mutants-driver.txt` are the lists. Each fault is put into a copy below
+//! `target/mutants/`, so that the shipped code holds no switch for it. A fault whose text no longer stands exactly once is an error: the
 //! list cannot rot in silence.
 
 mod list;
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use crate::args::Args;
 use crate::{Outcome, root};
-use list::Mutant;
+use list::{Mutant, TABLES, Table};
 use workshop::{Fate, Workshop};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -25,32 +25,40 @@ pub(crate) fn verb(mut args: Args) -> Outcome {
     let jobs = args.value("--jobs")?.unwrap_or(cores).max(1);
     args.finish()?;
     let start = Instant::now();
-    let all = list::read(root())?;
-    let chosen = all.iter().filter(|mutant| only.as_ref().is_none_or(|name| *name == mutant.name));
-    let queue = Mutex::new(chosen.rev().collect::<Vec<_>>());
-    let total = queue.lock().map_or(0, |queue| queue.len());
-    let next = || queue.lock().ok().and_then(|mut queue| queue.pop());
-    let alive: Vec<Result<Vec<&Mutant>>> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs.min(total)).map(|n| scope.spawn(move || work(n, next))).collect();
-        let lost = || Err("a worker panicked".into());
-        workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| lost())).collect()
-    });
-    let alive: Vec<&Mutant> = alive.into_iter().collect::<Result<Vec<_>>>()?.concat();
+    let (mut total, mut alive) = (0, Vec::new());
+    for table in &TABLES {
+        let mut chosen = list::read(root(), table)?;
+        chosen.retain(|mutant| only.as_ref().is_none_or(|name| *name == mutant.name));
+        total += chosen.len();
+        alive.extend(judge(table, chosen, jobs)?);
+    }
     println!("{} of {total} mutants caught, {:.0} s", total - alive.len(), start.elapsed().as_secs_f64());
     if total > 0 && alive.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    let names: Vec<&str> = alive.iter().map(|mutant| mutant.name.as_str()).collect();
-    Err(format!("not caught as they must be: {}", names.join(", ")).into())
+    Err(format!("not caught as they must be: {}", alive.join(", ")).into())
+}
+
+/// Judges the faults of one table; gives the names of those that got away.
+fn judge(table: &'static Table, mutants: Vec<Mutant>, jobs: usize) -> Result<Vec<String>> {
+    let jobs = jobs.min(mutants.len());
+    let queue = Mutex::new(mutants.into_iter().rev().collect::<Vec<_>>());
+    let next = &|| queue.lock().ok().and_then(|mut queue| queue.pop());
+    let alive: Vec<Result<Vec<String>>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|n| scope.spawn(move || work(n, table, next))).collect();
+        let lost = || Err("a worker panicked".into());
+        workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| lost())).collect()
+    });
+    Ok(alive.into_iter().collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// Takes mutants until none is left; gives those that got away.
-fn work<'a>(n: usize, next: impl Fn() -> Option<&'a Mutant>) -> Result<Vec<&'a Mutant>> {
-    let workshop = Workshop::new(n)?;
+fn work(n: usize, table: &'static Table, next: impl Fn() -> Option<Mutant>) -> Result<Vec<String>> {
+    let workshop = Workshop::new(n, table)?;
     let mut alive = Vec::new();
     while let Some(mutant) = next() {
         let start = Instant::now();
-        let fate = workshop.judge(mutant)?;
+        let fate = workshop.judge(&mutant)?;
         let (word, more) = match &fate {
             Fate::Caught => ("caught", String::new()),
             Fate::Alive => ("ALIVE", String::new()),
@@ -59,7 +67,7 @@ fn work<'a>(n: usize, next: impl Fn() -> Option<&'a Mutant>) -> Result<Vec<&'a M
         let seconds = start.elapsed().as_secs_f64();
         println!("{word:9} {} by {} ({seconds:.1} s){more}", mutant.name, mutant.check);
         if !matches!(fate, Fate::Caught) {
-            alive.push(mutant);
+            alive.push(mutant.name);
         }
     }
     Ok(alive)

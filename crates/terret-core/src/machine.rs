@@ -56,6 +56,11 @@ impl Machine {
         self.suspended
     }
 
+    /// Whether what is pending stays so until somebody posts again: nothing wakes, or nothing may start.
+    pub fn parked(&self) -> bool {
+        self.full || self.resting || !(self.state.armed() && self.state.inbox().wakes())
+    }
+
     /// Takes one input in; appends the facts it implies, already folded, to `out`.
     pub fn handle(&mut self, input: Input, out: &mut Vec<Decided>) -> Handled {
         let handled = match input {
@@ -140,7 +145,7 @@ impl Machine {
     fn run_on(&mut self, out: &mut Vec<Decided>) {
         while !self.suspended {
             let Some(t) = self.state.turn() else {
-                if self.full || self.resting || !(self.state.armed() && self.state.inbox().wakes()) {
+                if self.parked() {
                     return;
                 }
                 self.put(Fact::TurnStart(TurnStart { turn: self.state.last_turn().saturating_add(1) }), out);

@@ -12,7 +12,7 @@ use terret::core::line::{Event, SessionHeader, Tip};
 use terret::limits::RESERVE_BYTES;
 use terret::store::{Log, Opened, Process, Scan, Store};
 
-use crate::limits::{FULL_MS, LAST_ROOM_BYTES, SYNC_MS};
+use crate::limits::{FULL_MS, LAST_ROOM_BYTES, MAX_WRITES, SYNC_MS};
 use crate::reached::Situation;
 use crate::world::{State, World};
 
@@ -92,7 +92,8 @@ impl State {
             let to = from + 1 + self.dice.below((keep - from) as u32) as usize;
             self.disk.bytes[from..to.min(keep)].fill(0);
             self.reached.count(Situation::StalePages);
-            good = from;
+            // A line whose newline is another byte is not whole.
+            good = from - 1;
         }
         self.tell(|| {
             format!("the power was cut: {written} bytes were written, {synced} synced, {keep} are left")
@@ -254,6 +255,12 @@ impl Log for SimLog {
         if state.disk.is_poisoned() {
             state.fault("the driver writes to a poisoned log");
             return Err(self.poisoned("closed"));
+        }
+        state.writes += 1;
+        if state.writes > MAX_WRITES {
+            state.fault("the driver writes without end");
+            state.die("it would never end");
+            return Err(self.poisoned("the process is dead"));
         }
         if state.is_full(lines.len()) {
             let again = state.was_full;

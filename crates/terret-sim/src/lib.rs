@@ -13,6 +13,7 @@ mod life;
 mod limits;
 mod model;
 mod people;
+mod person;
 mod quiet;
 mod reached;
 mod tools;

@@ -169,7 +169,7 @@ async fn open(world: &World, calm: bool) -> Result<Agent, Error> {
         false => builder.resume("sim").await?,
     };
     let mut state = world.lock();
-    state.began_at = state.disk.length();
+    (state.began_at, state.began) = (state.disk.length(), state.witness.events.len());
     Ok(agent)
 }
 
@@ -280,6 +280,9 @@ async fn shut_down(world: &World, agent: &Agent, people: &mut People) {
     world.tell(|| "shutdown".to_owned());
     let suspended = agent.status() == Status::Suspended;
     let limit = Duration::from_millis(HANG_MS);
+    // Somebody does not know yet.
+    let late = Duration::from_millis(world.lock().dice.wait_ms());
+    people.sends_after(late);
     match people.beside(timeout(limit, agent.shutdown())).await {
         Ok(Ok(())) => gone(world, suspended),
         Ok(Err(_)) => {

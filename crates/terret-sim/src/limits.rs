@@ -26,3 +26,5 @@ pub(crate) const GRACE_SLACK_MS: u64 = 10_000;
 pub(crate) const EPOCH_MS: u64 = 1_900_000_000_000;
 /// How far the clock may go back.
 pub(crate) const CLOCK_BACK_MS: u64 = 5_000;
+/// Writes one session may try: far beyond what its acts can cause. A driver that spins meets it.
+pub(crate) const MAX_WRITES: u32 = 20_000;

@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use terret::core::fact::{EffectClass, EndReason, Fact, Header, Outcome};
+use terret::core::fact::{Cause, EffectClass, EndReason, Fact, Header, Outcome};
 use terret::core::id::{CallId, MsgId};
 use terret::core::line::{Event, Tip};
-use terret::core::project::Request;
+use terret::core::project::{Messages, Request};
 use terret::model::BodyCache;
 
 use crate::limits::GRACE_SLACK_MS;
@@ -120,6 +120,19 @@ impl State {
         {
             self.fault(format!("call {} is said not to have started, and it did", result.call));
         }
+        if let (Fact::TurnCancel(cancel), true) = (&event.fact, self.resting) {
+            self.disposed |= cancel.cause == Cause::Disposed;
+        }
+        if self.disposed && matches!(event.fact, Fact::TurnStart(_)) {
+            self.fault("a turn starts in a session that was shut down");
+        }
+        let removed = match &event.fact {
+            Fact::InboxRemoved(gone) => gone.msgs.as_slice(),
+            _ => &[],
+        };
+        for id in removed.iter().filter(|id| !self.unwanted.contains(id)).cloned().collect::<Vec<_>>() {
+            self.fault(format!("{id} was taken off, and nobody asked for that"));
+        }
         if let Some(rule) = self.witness.add(event, end, now) {
             self.fault(rule);
         }
@@ -158,8 +171,11 @@ impl State {
         if logged.map(|header| self.witness.request.digest(&header)) != Some(attempt.digest) {
             self.fault(format!("request {place:?} is not what the log rebuilds"));
         }
+        let by_hand = by_hand(header, self.witness.request.messages());
         let same = match built {
-            Ok(Some(built)) => built.bytes == *body && attempt.wire_digest == Some(built.digest),
+            Ok(Some(built)) => {
+                built.bytes == *body && by_hand == *body && attempt.wire_digest == Some(built.digest)
+            }
             // A plugin serves it, and nobody makes a body.
             Ok(None) => body.is_empty() && attempt.wire_digest.is_none(),
             Err(_) => false,
@@ -204,6 +220,21 @@ impl State {
             self.fault(format!("call {call} starts again, run {run}, {effect:?}"));
         }
     }
+}
+
+/// The body of `script@1`, made without any of the code that makes it for real.
+fn by_hand(header: &Header, messages: &Messages) -> Vec<u8> {
+    let mut body = b"{\"header\":".to_vec();
+    // What cannot be written makes a body that is not the one that was sent.
+    let _ = serde_json::to_writer(&mut body, header);
+    let mut before: &[u8] = b",\"messages\":[";
+    for projected in messages.list() {
+        body.extend_from_slice(before);
+        let _ = serde_json::to_writer(&mut body, &*projected.message);
+        before = b",";
+    }
+    body.extend_from_slice(if messages.list().is_empty() { b",\"messages\":[]}" } else { b"]}" });
+    body
 }
 
 /// A fact in a few words, for the story.

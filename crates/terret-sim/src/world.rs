@@ -1,8 +1,10 @@
 //! The fake world: what everything outside the driver shares.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terret::clock::{Clock, Ids};
+use terret::core::id::MsgId;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -38,16 +40,24 @@ pub(crate) struct State {
     pub(crate) crash_in: Option<u32>,
     /// Somebody asked this process to rest, or looks at it at rest: no turn need start.
     pub(crate) resting: bool,
+    /// And its open turn was cancelled for that: from there none starts.
+    pub(crate) disposed: bool,
     /// The disk was full in this life: a turn waits for a new wake.
     pub(crate) was_full: bool,
+    /// Writes that were tried in this session.
+    pub(crate) writes: u32,
     /// Tools that run.
     pub(crate) running: u32,
     /// The agent, for observers that post mail.
     pub(crate) handle: Option<terret::agent::Handle>,
     /// Messages people sent, acknowledged or not.
     pub(crate) sent: Vec<terret::core::message::Message>,
+    /// Messages that somebody asked to take off the queue.
+    pub(crate) unwanted: BTreeSet<MsgId>,
     /// Where the first line of this process goes.
     pub(crate) began_at: usize,
+    /// Events the log had when this process opened it.
+    pub(crate) began: usize,
     /// Promises that were broken.
     pub(crate) broken: Vec<String>,
     /// What happened, if somebody wants to read it.
@@ -73,11 +83,15 @@ impl World {
             life: 0,
             crash_in: None,
             resting: false,
+            disposed: false,
             was_full: false,
+            writes: 0,
             running: 0,
             handle: None,
             sent: Vec::new(),
+            unwanted: BTreeSet::new(),
             began_at: 0,
+            began: 0,
             broken: Vec::new(),
             story: tell.then(Vec::new),
             born: None,
@@ -100,7 +114,7 @@ impl World {
         state.life += 1;
         state.born = Some(Instant::now());
         (state.dead, state.calm, state.crash_in) = (false, calm, None);
-        (state.resting, state.was_full) = (false, false);
+        (state.resting, state.disposed, state.was_full) = (false, false, false);
         (state.disk.syncing, state.disk.closing) = (false, false);
         let life = state.life;
         state.tell(|| format!("process {life} begins"));
@@ -167,7 +181,7 @@ impl State {
         left == 0
     }
 
-    fn die(&mut self, what: &str) {
+    pub(crate) fn die(&mut self, what: &str) {
         if !self.dead {
             self.tell(|| format!("*** the process dies: {what}"));
             self.dead = true;

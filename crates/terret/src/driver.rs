@@ -268,7 +268,7 @@ impl Driver {
         }
         self.receipts.synced();
         for turn in std::mem::take(&mut self.ledger.ended) {
-            self.receipts.turn_ended(&turn, self.ledger.machine.state());
+            self.receipts.turn_ended(&turn, &self.ledger.machine);
             self.progress.send_modify(|p| p.last = Some(turn));
         }
         Ok(())
@@ -347,6 +347,8 @@ impl Driver {
         match state.turn() {
             Some(_) if self.ledger.machine.suspended() => Status::Suspended,
             Some(_) => Status::Running,
+            // Its end is told once it is synced, also of a turn that began and ended in one write.
+            None if !self.ledger.ended.is_empty() => Status::Running,
             None if state.inbox().iter().next().is_some() => Status::Parked,
             None => Status::Idle,
         }

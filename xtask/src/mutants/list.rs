@@ -7,16 +7,39 @@ use std::path::Path;
 
 use super::Result;
 
-const PATH: &str = "xtask/mutants.txt";
+/// A list, and the crate its faults go into.
+#[derive(Debug)]
+pub(super) struct Table {
+    path: &'static str,
+    /// Where the faults go.
+    pub(super) sources: &'static str,
+    /// What is copied to try them.
+    pub(super) crates: &'static [&'static str],
+    /// The crate that holds the tests, and the name of their binary.
+    pub(super) tests: (&'static str, &'static str),
+}
 
-/// Where the faults go.
-pub(super) const SOURCES: &str = "crates/terret-core/src";
+/// Every list.
+pub(super) static TABLES: [Table; 2] = [
+    Table {
+        path: "xtask/mutants.txt",
+        sources: "crates/terret-core/src",
+        crates: &["crates/terret-core"],
+        tests: ("terret-core", "core"),
+    },
+    Table {
+        path: "xtask/mutants-driver.txt",
+        sources: "crates/terret/src",
+        crates: &["crates/terret-core", "crates/terret", "crates/terret-sim"],
+        tests: ("terret-sim", "sim"),
+    },
+];
 
 /// One fault.
 #[derive(Clone, Debug)]
 pub(super) struct Mutant {
     pub(super) name: String,
-    /// Below [`SOURCES`].
+    /// Below the sources of its table.
     pub(super) file: String,
     pub(super) from: String,
     pub(super) to: String,
@@ -30,6 +53,8 @@ pub(super) enum Check {
     Rule(String),
     /// A test of the core, by its path.
     Test(String),
+    /// The simulation, with these words.
+    Sim(String),
 }
 
 impl fmt::Display for Check {
@@ -37,20 +62,21 @@ impl fmt::Display for Check {
         match self {
             Check::Rule(name) => write!(f, "rule {name}"),
             Check::Test(path) => write!(f, "test {path}"),
+            Check::Sim(words) => write!(f, "sim {words}"),
         }
     }
 }
 
-/// Reads the list and checks that every fault still fits the sources.
-pub(super) fn read(root: &Path) -> Result<Vec<Mutant>> {
-    let mutants = parse(&fs::read_to_string(root.join(PATH))?)?;
+/// Reads a list and checks that every fault still fits the sources.
+pub(super) fn read(root: &Path, table: &Table) -> Result<Vec<Mutant>> {
+    let mutants = parse(table.path, &fs::read_to_string(root.join(table.path))?)?;
     let mut names = BTreeSet::new();
     for mutant in &mutants {
-        let source = fs::read_to_string(root.join(SOURCES).join(&mutant.file))
+        let source = fs::read_to_string(root.join(table.sources).join(&mutant.file))
             .map_err(|error| format!("mutant `{}`: {}: {error}", mutant.name, mutant.file))?;
         let found = source.matches(&mutant.from).count();
         if found != 1 {
-            let place = format!("{SOURCES}/{}", mutant.file);
+            let place = format!("{}/{}", table.sources, mutant.file);
             return Err(format!("mutant `{}`: its text stands {found} times in {place}", mutant.name).into());
         }
         if mutant.from == mutant.to || !names.insert(&mutant.name) {
@@ -60,12 +86,12 @@ pub(super) fn read(root: &Path) -> Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// A fault is three lines: `NAME | FILE | rule NAME or test PATH`, `- from`, `+ to`. A `\n` in a text is a new line.
-fn parse(text: &str) -> Result<Vec<Mutant>> {
+/// A fault is three lines: `NAME | FILE | rule NAME, test PATH or sim WORDS`, `- from`, `+ to`. A `\n` in a text is a new line.
+fn parse(path: &str, text: &str) -> Result<Vec<Mutant>> {
     let mut lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let mut mutants = Vec::new();
     while let Some(head) = lines.next() {
-        let bad = || format!("{PATH}: `{head}` is not a mutant of three lines");
+        let bad = || format!("{path}: `{head}` is not a mutant of three lines");
         let mut parts = head.split(" | ").map(str::to_owned);
         let (Some(name), Some(file), Some(check), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
@@ -75,6 +101,7 @@ fn parse(text: &str) -> Result<Vec<Mutant>> {
         let check = match check.split_once(' ') {
             Some(("rule", name)) => Check::Rule(name.to_owned()),
             Some(("test", path)) => Check::Test(path.to_owned()),
+            Some(("sim", words)) => Check::Sim(words.to_owned()),
             Some(_) | None => return Err(bad().into()),
         };
         let mut text = |mark: &str| lines.next().and_then(|line| line.strip_prefix(mark));
@@ -89,22 +116,23 @@ fn parse(text: &str) -> Result<Vec<Mutant>> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::{Check, parse, read};
+    use super::{Check, TABLES, parse, read};
 
     #[test]
     fn a_mutant_is_three_lines() {
         let text = "# words\n\na | f.rs | rule turns\n- x\n+ y\nb | g.rs | test t::u\n- x\n+\n";
-        let mutants = parse(text).unwrap();
+        let mutants = parse("list", text).unwrap();
         let names: Vec<_> =
             mutants.iter().map(|m| (m.name.as_str(), m.to.as_str(), m.check.clone())).collect();
         let checks = (Check::Rule("turns".into()), Check::Test("t::u".into()));
         assert_eq!(names, [("a", "y", checks.0), ("b", "", checks.1)]);
-        assert!(parse("a | f.rs | rule turns\n- x\n").is_err());
-        assert!(parse("a | f.rs | turns\n- x\n+ y\n").is_err());
+        assert!(parse("list", "a | f.rs | rule turns\n- x\n").is_err());
+        assert!(parse("list", "a | f.rs | turns\n- x\n+ y\n").is_err());
     }
 
     #[test]
     fn every_mutant_of_the_list_fits_the_sources() {
-        assert!(read(crate::root()).unwrap().len() >= 40);
+        let counts = TABLES.each_ref().map(|table| read(crate::root(), table).unwrap().len());
+        assert!(counts[0] >= 40 && counts[1] >= 15, "{counts:?}");
     }
 }

@@ -6,10 +6,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::Result;
-use super::list::{Check, Mutant, SOURCES};
+use super::list::{Check, Mutant, Table};
 use crate::{root, target_dir};
 
-const CRATE: &str = "crates/terret-core";
 const EXPLORE: &str = "explore::every_reachable_state_keeps_the_rules";
 
 /// A check that takes longer hangs: it takes seconds.
@@ -31,34 +30,38 @@ pub(super) enum Fate {
 /// One copy.
 pub(super) struct Workshop {
     dir: PathBuf,
+    table: &'static Table,
 }
 
 impl Workshop {
     /// Brings copy number `n` up to date. What did not change keeps its time, and is not built again.
-    pub(super) fn new(n: usize) -> Result<Workshop> {
-        let dir = target_dir().join("mutants").join(n.to_string());
-        let old = dir.join(CRATE);
-        if old.exists() {
-            prune(&root().join(CRATE), &old)?;
+    pub(super) fn new(n: usize, table: &'static Table) -> Result<Workshop> {
+        let dir = target_dir().join("mutants").join(format!("{}-{n}", table.tests.0));
+        for name in table.crates {
+            let old = dir.join(name);
+            if old.exists() {
+                prune(&root().join(name), &old)?;
+            }
+            copy(&root().join(name), &old)?;
         }
-        copy(&root().join(CRATE), &old)?;
         put(&dir.join("Cargo.lock"), &fs::read(root().join("Cargo.lock"))?)?;
         let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
         let (before, rest) = manifest.split_once("members = [").ok_or("no members in Cargo.toml")?;
         let (_, after) = rest.split_once(']').ok_or("members do not end in Cargo.toml")?;
-        put(&dir.join("Cargo.toml"), format!("{before}members = [\"{CRATE}\"]{after}").as_bytes())?;
-        let workshop = Workshop { dir };
+        let manifest = format!("{before}members = {:?}{after}", table.crates);
+        put(&dir.join("Cargo.toml"), manifest.as_bytes())?;
+        let workshop = Workshop { dir, table };
         // What fails without a fault proves nothing with one.
-        let sound = workshop.build()?.ok_or("the core does not build")?;
+        let sound = workshop.build()?.ok_or("the copy does not build")?;
         if let (false, output) = workshop.run(&sound, &[])? {
-            return Err(format!("the core's tests fail without any fault:\n{output}").into());
+            return Err(format!("the tests fail without any fault:\n{output}").into());
         }
         Ok(workshop)
     }
 
     /// Puts the fault in, runs its check, takes the fault out.
     pub(super) fn judge(&self, mutant: &Mutant) -> Result<Fate> {
-        let path = self.dir.join(SOURCES).join(&mutant.file);
+        let path = self.dir.join(self.table.sources).join(&mutant.file);
         let sound = fs::read_to_string(&path)?;
         fs::write(&path, sound.replace(&mutant.from, &mutant.to))?;
         let fate = self.check(&mutant.check);
@@ -70,17 +73,19 @@ impl Workshop {
         let Some(program) = self.build()? else {
             return Ok(Fate::Otherwise("it does not build".into()));
         };
-        let test = match check {
-            Check::Rule(_) => EXPLORE,
-            Check::Test(path) => path,
+        let words: &[&str] = match check {
+            Check::Rule(_) => &["--exact", EXPLORE, "--nocapture"],
+            Check::Test(path) => &["--exact", path, "--nocapture"],
+            Check::Sim(_) => &["--nocapture"],
         };
-        let (passed, output) = self.run(&program, &["--exact", test, "--nocapture"])?;
+        let (passed, output) = self.run(&program, words)?;
         if output.contains("running 0 tests") {
-            return Err(format!("there is no test `{test}`").into());
+            return Err(format!("there is no test for `{check}`").into());
         }
         let named = match check {
             Check::Rule(name) => output.contains(&format!("rule `{name}` is broken")),
             Check::Test(_) => output.contains("test result: FAILED"),
+            Check::Sim(words) => output.contains(words.as_str()),
         };
         Ok(match (passed, named) {
             (true, _) => Fate::Alive,
@@ -96,7 +101,8 @@ impl Workshop {
     /// The test binary; `None`: it does not build.
     fn build(&self) -> Result<Option<PathBuf>> {
         let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-            .args(["test", "--offline", "--quiet", "--no-run", "--message-format=json", "--test", "core"])
+            .args(["test", "--offline", "--quiet", "--no-run", "--message-format=json"])
+            .args(["-p", self.table.tests.0, "--test", self.table.tests.1])
             .current_dir(&self.dir)
             .env("CARGO_TARGET_DIR", self.dir.join("target"))
             .envs([("CARGO_INCREMENTAL", "1"), ("CARGO_PROFILE_DEV_DEBUG", "0")])
@@ -117,7 +123,7 @@ impl Workshop {
             .args(["-c", &limited])
             .arg(program)
             .args(words)
-            .current_dir(self.dir.join(CRATE))
+            .current_dir(&self.dir)
             .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::null())
             .stderr(file.try_clone()?)

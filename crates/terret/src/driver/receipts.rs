@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use terret_core::fact::{EndReason, Removal};
 use terret_core::id::MsgId;
+use terret_core::machine::Machine;
 use terret_core::project::TurnSummary;
-use terret_core::state::State;
 use tokio::sync::oneshot;
 
 use crate::mail::{Outcome, Settlement};
@@ -24,7 +24,8 @@ impl Receipts {
     }
 
     /// A turn's end is synced: its messages have their outcome, and what is left behind is parked.
-    pub(super) fn turn_ended(&mut self, turn: &TurnSummary, state: &State) {
+    pub(super) fn turn_ended(&mut self, turn: &TurnSummary, machine: &Machine) {
+        let state = machine.state();
         let outcome = Outcome {
             turn: turn.turn,
             ending: turn.reason.clone().unwrap_or(EndReason::Interrupted),
@@ -35,7 +36,7 @@ impl Receipts {
         for id in &turn.claimed {
             self.resolve(id, || Settlement::Ended(outcome.clone()));
         }
-        let rests = state.turn().is_none() && !(state.armed() && state.inbox().wakes());
+        let rests = state.turn().is_none() && machine.parked();
         for pending in state.inbox().iter().filter(|p| p.held || rests) {
             self.resolve(&pending.id, || match pending.held {
                 true => Settlement::Held(outcome.clone()),

@@ -38,6 +38,8 @@ impl Driver {
         });
         let reported = reported.collect();
         self.ledger.refold()?;
+        // That it rests is said once there is room again: asking for it now would ask for ever.
+        self.rested = self.ledger.machine.state().turn().is_none();
         self.receipts.forget_unless(|id| self.ledger.folds.accepted.contains_key(id));
         if let Some(writer) = self.unwritten.take() {
             // Not even our first line fitted: nothing was begun, so nothing is to be closed.

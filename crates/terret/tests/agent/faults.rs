@@ -25,6 +25,10 @@ pub(crate) struct Plan {
     appends: usize,
     syncs: usize,
     full_at: Option<usize>,
+    /// Writes that hold this text find no room.
+    full_for: Option<&'static str>,
+    found_full: usize,
+    sync_ms: u64,
     pub(crate) sync_fails_at: Option<usize>,
     /// Events written, and how many of them are synced.
     pub(crate) synced: usize,
@@ -63,7 +67,9 @@ impl Log for FaultyLog {
     fn append(&mut self, lines: &[u8]) -> Result<(), Error> {
         let mut plan = self.plan.lock().unwrap();
         plan.appends += 1;
-        if plan.full_at == Some(plan.appends) {
+        let text = String::from_utf8_lossy(lines);
+        if plan.full_at == Some(plan.appends) || plan.full_for.is_some_and(|word| text.contains(word)) {
+            plan.found_full += 1;
             return Err(Error::Full { path: self.path().to_owned() });
         }
         plan.written += lines.iter().filter(|b| **b == b'\n').count();
@@ -78,7 +84,15 @@ impl Log for FaultyLog {
             return std::future::ready(Err(Error::Poisoned { path, why })).boxed();
         }
         plan.synced = plan.written;
-        self.inner.sync()
+        let (slow, inner) = (plan.sync_ms, self.inner.sync());
+        if slow == 0 {
+            return inner;
+        }
+        async move {
+            tokio::time::sleep(std::time::Duration::from_millis(slow)).await;
+            inner.await
+        }
+        .boxed()
     }
     fn poison(&mut self, why: &str) -> Error {
         self.inner.poison(why)
@@ -172,6 +186,52 @@ async fn a_failed_sync_poisons_and_nothing_is_acknowledged_or_started_after_it()
         let allowed = [0, 0, 0, 2, 2, 3, 3][at];
         assert!(started <= allowed, "sync {at}: {started} tools started");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_without_room_for_saying_that_it_rests_is_not_asked_for_ever() {
+    let store = Faulty::default();
+    let agent = builder("say ok").store(store.clone()).create(None).await.unwrap();
+    store.plan.lock().unwrap().full_for = Some("writer/idle");
+    assert_eq!(agent.prompt("go").await.unwrap().ending.word(), "completed");
+    assert_eq!(agent.when_idle().await.unwrap().broken, None);
+    assert_eq!(store.plan.lock().unwrap().found_full, 1, "it was tried once");
+    store.plan.lock().unwrap().full_for = None;
+    assert_eq!(agent.prompt("go").await.unwrap().ending.word(), "completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wake_that_was_latched_is_parked_when_the_disk_is_full() {
+    let (store, notes) = (Faulty::default(), Notes::default());
+    let tool = nap(&notes, CallMode::Exclusive);
+    let script = "call nap {\"note\": \"a\", \"ms\": 1000}\n---\nsay done";
+    let agent = builder(script).store(store.clone()).tool(tool).create(None).await.unwrap();
+    agent.followup(agent.user("go")).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    agent.cancel(terret::core::fact::Cause::Parent).await.unwrap();
+    let latched = agent.followup(agent.user("and then")).await.unwrap();
+    store.plan.lock().unwrap().full_for = Some("\"a\"");
+    let settled = latched.settled().await.unwrap();
+    assert!(matches!(settled, terret::agent::Settlement::Parked(_)), "{settled:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_begins_and_ends_in_one_write_is_not_idle_before_its_sync() {
+    let store = Faulty::default();
+    let agent = builder("say ok").store(store.clone()).create(None).await.unwrap();
+    store.plan.lock().unwrap().sync_ms = 1000;
+    let looks = async {
+        let idle = agent.when_idle().await.unwrap();
+        (idle.last.map(|turn| turn.turn), tokio::time::Instant::now())
+    };
+    let start = tokio::time::Instant::now();
+    let go = agent.followup(agent.user("go"));
+    let stop = agent.cancel(terret::core::fact::Cause::Parent);
+    let (sent, stopped, (last, told)) = tokio::join!(go, stop, looks);
+    sent.unwrap();
+    stopped.unwrap();
+    assert_eq!(last, Some(1));
+    assert!(told - start >= std::time::Duration::from_secs(1), "told before the sync was done");
 }
 
 #[tokio::test(start_paused = true)]

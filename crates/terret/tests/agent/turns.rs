@@ -1,9 +1,14 @@
 //! Turns from the outside: outcomes, order, cancels, retries, queues.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use terret::agent::{Settlement, Status};
+use terret::core::chunk::Failure;
 use terret::core::fact::{CallMode, Cause, EndReason, Fact, Lane, Outcome};
+use terret::hook::{Listener, Next, PreStep, Verdict};
 use terret::inspect;
 use terret::policy::{Budget, Repeat};
 use terret::store::MemoryStore;
@@ -269,4 +274,40 @@ async fn a_poll_is_reminded_and_never_stopped() {
     let agent = builder(&poll).tool(tool).plugin(Repeat::default()).create(None).await.unwrap();
     let outcome = agent.prompt("wait for it").await.unwrap();
     assert_eq!((outcome.ending.word(), outcome.steps), ("completed", 21));
+}
+
+/// Notes, when it is asked, how many turns were seen to start.
+struct Early(Arc<AtomicU32>, Notes);
+
+impl Listener<PreStep, Result<Verdict, Failure>> for Early {
+    fn call<'a>(
+        &'a self,
+        question: PreStep,
+        next: Next<'a, PreStep, Result<Verdict, Failure>>,
+    ) -> BoxFuture<'a, Result<Verdict, Failure>> {
+        let seen = self.0.load(Ordering::Relaxed);
+        self.1.lock().unwrap().push(format!("turn {} of {seen}", question.turn));
+        next.run(question)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_about_a_turn_that_is_not_written() {
+    let (seen, notes) = (Arc::<AtomicU32>::default(), Notes::default());
+    let counted = seen.clone();
+    let early = Early(seen, notes.clone());
+    let agent = builder("say ok")
+        .seams(|seams| seams.pre_step.add(Arc::new(early)))
+        .observe(move |event| {
+            let starts = u32::from(matches!(event.fact, Fact::TurnStart(_)));
+            counted.fetch_add(starts, Ordering::Relaxed);
+        })
+        .create(None)
+        .await
+        .unwrap();
+    // The second piece of mail is there while the first is worked on.
+    let (noted, sent) = tokio::join!(agent.inject(agent.user("a note")), agent.followup(agent.user("go")));
+    noted.unwrap();
+    sent.unwrap().settled().await.unwrap();
+    assert_eq!(*notes.lock().unwrap(), ["turn 1 of 1"]);
 }
