@@ -11,4 +11,5 @@ mod seams;
 mod served;
 mod subscribe;
 mod support;
+mod surface;
 mod turns;
