@@ -50,7 +50,7 @@ impl World {
         arguments: String,
         stop: Stop,
     ) -> BoxStream<'static, Reply> {
-        let seams = self.registry.now();
+        let seams = self.registry.now().of_tools();
         recording(|mut recorder| async move {
             let call = self.call(id, &name, &arguments, stop);
             let key = call.key.clone();
@@ -96,7 +96,7 @@ impl World {
 
     /// Runs a call the log durably knows. Asked to stop, it has the grace limit to settle.
     pub(crate) fn run(self: Arc<Self>, durable: Durable<ToolCall>, stop: Stop) -> BoxFuture<'static, Reply> {
-        let seams = self.registry.now();
+        let seams = self.registry.now().of_tools();
         async move {
             let started = durable.into_fact();
             let call = self.call(started.call, &started.name, &started.arguments, stop);

@@ -14,6 +14,7 @@ use terret::hook::{
     InboxNotice, Installed, Listener, Next, Order, Phase, Plugin, PreStep, Seams, Stop, Stopping, Verdict,
     Vote,
 };
+use terret::policy::Budget;
 use terret::store::MemoryStore;
 use terret::tool::{Call, Done, tool_with_call};
 use tokio::sync::Notify;
@@ -393,6 +394,20 @@ async fn the_grace_of_tools_is_the_programs_choice() {
         one.settled().await.unwrap();
         assert_eq!(taken(&told), [outcome], "grace of {grace} ms");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_time_that_is_uninstalled_ends_nothing() {
+    let naps = Notes::default();
+    let script = "call nap {\"note\": \"a\", \"ms\": 500}\n---\nsay done";
+    let agent = builder(script).tool(nap(&naps, CallMode::Parallel)).create(None).await.unwrap();
+    let budget = Budget { wall_time: Some(Duration::from_millis(200)), ..Budget::default() };
+    let limit = agent.install(budget).unwrap();
+    let one = agent.followup(agent.user("one")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    drop(limit);
+    let settled = one.settled().await.unwrap();
+    assert!(format!("{settled:?}").contains("Completed"), "{settled:?}");
 }
 
 #[tokio::test(start_paused = true)]
