@@ -54,7 +54,7 @@ impl Driver {
                 }
                 match self.take(input)? {
                     Handled::Refused => {
-                        let why = "a turn is closing, or waits for recovery";
+                        let why = "a turn is closing or waits for recovery, or the call is not being judged";
                         let _ = ack.send(Err(Error::Refused(why)));
                     }
                     Handled::Yes | Handled::Late => self.ack(ack),
