@@ -235,6 +235,15 @@ pub trait Vote: Send + Sync {
 /// The one sign of a turn that it is cancelled: its hooks and its tools see the same.
 pub type Stop = watch::Receiver<bool>;
 
+impl Seams {
+    /// Those of tools alone. Calls may take hours: what is uninstalled meanwhile is not kept for them.
+    pub(crate) fn of_tools(&self) -> Seams {
+        let (pre_execute, guards) = (self.pre_execute.clone(), self.guards.clone());
+        let (execute, post_execute) = (self.execute.clone(), self.post_execute.clone());
+        Seams { pre_execute, guards, execute, post_execute, ..Seams::default() }
+    }
+}
+
 pub(crate) const PRE_STEP: &str = "agent/pre-step";
 pub(crate) const PROMPT: &str = "system-prompt/assemble";
 pub(crate) const REQUEST: &str = "agent/request";

@@ -25,6 +25,15 @@ fn what_waits_is_listed_and_nothing_is_changed() {
 }
 
 #[test]
+fn sessions_says_who_rests_and_who_has_something_waiting() {
+    let (place, _) = waiting();
+    place.ok(&["run", "-m", "script:demo", "--session-id", "rests", "hi"]);
+    let listed = place.ok(&["sessions"]).text();
+    let line = |id: &str| listed.lines().find(|line| line.starts_with(id)).unwrap().to_owned();
+    assert!(line("q ").contains("parked (1 waiting)") && line("rests ").contains(" idle "), "{listed}");
+}
+
+#[test]
 fn a_message_taken_off_is_gone_and_one_let_go_is_read_by_the_next_run() {
     let (place, id) = waiting();
     place.run(&["queue", "q", "--rm", "no-such"]).exits(2).says(&id);
@@ -47,4 +56,10 @@ fn doctor_prints_where_plugins_stand() {
     let text = place.ok(&["doctor", "--plugins"]).text();
     assert!(text.contains("budget → retry → repeat"), "{text}");
     assert!(text.contains("agent/request-error      retry"), "{text}");
+    assert!(text.contains("session/event            budget → repeat"), "{text}");
+    let quiet =
+        ["guards", "agent/turn-stopping", "tools/result", "agent/status", "agent/error", "agent/inbox"];
+    for seam in quiet {
+        assert!(text.lines().any(|line| line.split_whitespace().eq([seam, "-"])), "{seam}: {text}");
+    }
 }

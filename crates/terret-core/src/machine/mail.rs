@@ -1,8 +1,9 @@
 //! What people and plugins post: messages, withdrawals, cancels, records.
 
 use super::{Decided, Handled, Machine, closing};
+use crate::effect::Effect;
 use crate::fact::{Cause, Fact, InboxAdded, InboxReleased, InboxRemoved, Lane, Removal, TurnCancel};
-use crate::id::MsgId;
+use crate::id::{CallId, MsgId};
 use crate::input::{Record, Send};
 
 impl Machine {
@@ -57,6 +58,15 @@ impl Machine {
         if self.suspended || self.state.turn().is_some_and(closing) {
             return Handled::Refused;
         }
+        let about = match &record {
+            Record::Asked(asked) => Some(asked.call),
+            Record::Decided(decided) => Some(decided.call),
+            Record::Plugin(_) | Record::Surface(_) | Record::Seam(_) => None,
+        };
+        // Consent to a call that started, or is not judged yet, would say what nobody acts on.
+        if about.is_some_and(|call| !self.judges(call)) {
+            return Handled::Refused;
+        }
         let fact = match record {
             Record::Plugin(event) => Fact::Plugin(event),
             Record::Surface(replaced) => Fact::SurfaceReplaced(replaced),
@@ -66,5 +76,12 @@ impl Machine {
         };
         self.put(fact, out);
         Handled::Yes
+    }
+
+    /// Whether it is to be decided now whether this call may start.
+    fn judges(&self, call: CallId) -> bool {
+        let mut owed = Vec::new();
+        self.effects(&mut owed);
+        owed.iter().any(|effect| matches!(effect, Effect::Admit { call: judged, .. } if *judged == call))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::digest::message_digest;
-use crate::fact::{CallRef, Fact, Outcome, ToolResult};
+use crate::fact::{CallRef, Fact, Outcome, SurfaceReplaced, ToolResult};
 use crate::id::{Digest, MsgId, Seq};
 use crate::line::Event;
 use crate::message::{Block, Message, Role, Source};
@@ -17,6 +17,8 @@ pub struct Projected {
     pub message: Arc<Message>,
     /// Its digest.
     pub digest: Digest,
+    /// Count of the step it entered in; of a replacement, the first step it stands for.
+    step: u64,
 }
 
 /// Folds events into the conversation. Messages of a step that was not wholly admitted stay out; the
@@ -25,6 +27,9 @@ pub struct Projected {
 pub struct Messages {
     list: Vec<Projected>,
     rewrites: u64,
+    /// Steps so far, and whether the last one is open.
+    steps: u64,
+    open: bool,
     admits: u32,
     entering: Vec<(Seq, Message)>,
     calls: Vec<CallRef>,
@@ -42,10 +47,36 @@ impl Messages {
         self.rewrites
     }
 
+    /// Whether this range may be replaced by this message; an error says why not. Only whole closed steps may, so that
+    /// no call loses its results; their replacement calls nothing.
+    pub fn may_replace(&self, replaced: &SurfaceReplaced) -> Result<(), &'static str> {
+        let [first, last] = replaced.range;
+        let inside = |p: &&Projected| (first..=last).contains(&p.seq);
+        let stands = |seq: Seq| self.list.iter().filter(inside).any(|p| p.seq == seq);
+        if !stands(first) || !stands(last) {
+            return Err("a range to replace begins and ends with the seq of a message of the conversation");
+        }
+        let steps = || self.list.iter().filter(inside).map(|p| p.step);
+        let (from, to) = (steps().min().unwrap_or(0), steps().max().unwrap_or(0));
+        if self.list.iter().any(|p| (from..=to).contains(&p.step) && !inside(&p)) {
+            return Err("a range to replace holds whole steps: this one cuts a step in two");
+        }
+        if self.open && to == self.steps {
+            return Err("a range to replace holds closed steps: this one reaches into the open step");
+        }
+        let calls = |b: &Block| matches!(b, Block::ToolCall { .. } | Block::ToolResult { .. });
+        match replaced.message.content.iter().any(calls) {
+            true => Err("a replacement holds neither calls nor results: each would stand alone"),
+            false => Ok(()),
+        }
+    }
+
     /// Takes one event in.
     pub fn fold(&mut self, event: &Event) {
         match &event.fact {
             Fact::StepStart(start) => {
+                self.steps += 1;
+                self.open = true;
                 self.entering.clear();
                 self.admits = start.admits;
             }
@@ -66,17 +97,21 @@ impl Messages {
                 }
             }
             Fact::ToolResult(result) => self.results.push((event.seq, result.clone())),
-            Fact::StepEnd(_) => self.settle(),
+            Fact::StepEnd(_) => {
+                self.settle();
+                self.open = false;
+            }
             Fact::SurfaceReplaced(replaced) => {
                 let [first, last] = replaced.range;
                 let inside = |p: &Projected| (first..=last).contains(&p.seq);
                 let Some(at) = self.list.iter().position(inside) else {
                     return;
                 };
+                let step = self.list[at].step;
                 self.list.retain(|p| !inside(p));
                 let message = replaced.message.clone();
                 let digest = message_digest(&message);
-                self.list.insert(at, Projected { seq: first, message: Arc::new(message), digest });
+                self.list.insert(at, Projected { seq: first, message: Arc::new(message), digest, step });
                 self.rewrites += 1;
             }
             Fact::WriterOpened(_)
@@ -115,7 +150,7 @@ impl Messages {
 
     fn push(&mut self, seq: Seq, message: Message) {
         let digest = message_digest(&message);
-        self.list.push(Projected { seq, message: Arc::new(message), digest });
+        self.list.push(Projected { seq, message: Arc::new(message), digest, step: self.steps });
     }
 }
 

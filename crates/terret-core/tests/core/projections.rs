@@ -223,6 +223,34 @@ fn a_replaced_range_is_one_message() {
     assert_eq!((ids(&folded).len(), folded.rewrites()), (3, 2));
 }
 
+#[test]
+fn only_whole_closed_steps_may_be_replaced() {
+    let mut session = tool_round([2, 1, 0]);
+    session.finish();
+    let folded = messages(&session.log);
+    let list: Vec<u64> = folded.list().iter().map(|p| p.seq).collect();
+    let may = |first, last| {
+        let (range, by) = ([first, last], "compact".to_owned());
+        folded.may_replace(&SurfaceReplaced { range, message: summary("c"), by })
+    };
+    let (first, answer) = (list[0], *list.last().unwrap());
+    let results = *list[..5].iter().max().unwrap();
+    assert_eq!((may(first, results), may(answer, answer), may(first, answer)), (Ok(()), Ok(()), Ok(())));
+    // Every cut through the batch, from either side.
+    for seq in first..results {
+        assert!(may(first, seq).is_err() && may(seq + 1, answer).is_err(), "cut at {seq}");
+    }
+    assert!(may(first, results + 1).is_err(), "that is no message");
+    assert!(may(answer, first).is_err(), "the wrong way round");
+    let calls = folded.list()[1].message.as_ref().clone();
+    let calls = SurfaceReplaced { range: [first, results], message: calls, by: "compact".into() };
+    assert!(folded.may_replace(&calls).is_err(), "its calls would have no results");
+    let open = session.log.iter().rposition(|e| matches!(e.fact, Fact::StepEnd(_))).unwrap();
+    let open = messages(&session.log[..open]);
+    let reaches = SurfaceReplaced { range: [answer, answer], message: summary("c"), by: "compact".into() };
+    assert!(open.may_replace(&reaches).is_err(), "its step is open");
+}
+
 fn from_scratch(messages: &Messages) -> Digest {
     let mut digest = RequestDigest::new(&header());
     messages.list().iter().for_each(|p| digest.push(message_digest(&p.message)));

@@ -2,7 +2,9 @@
 
 use terret_core::chunk::{Failure, FinishKind, code};
 use terret_core::effect::{Effect, Question};
-use terret_core::fact::{CallMode, EffectClass, Fact, Lane, Outcome, SeamChanged};
+use terret_core::fact::{
+    ApprovalAsked, ApprovalDecided, CallMode, EffectClass, Fact, Lane, Outcome, SeamChanged,
+};
 use terret_core::input::{Answer, Input, Record, Settled};
 use terret_core::limits::MAX_PARALLEL_CALLS;
 use terret_core::machine::Handled;
@@ -377,6 +379,24 @@ fn records_are_taken_in_until_only_closers_may_follow() {
     assert_eq!(session.try_feed(record()), (Handled::Refused, vec![]));
     session.finish();
     assert_eq!(session.feed(record()), ["seam p w"]);
+}
+
+#[test]
+fn consent_is_recorded_only_of_the_call_that_is_judged() {
+    let asked =
+        |call| Input::Record(Record::Asked(ApprovalAsked { call, what: "w".into(), choices: vec![] }));
+    let decided = |call| {
+        Input::Record(Record::Decided(ApprovalDecided { call, decision: "allow".into(), by: "me".into() }))
+    };
+    let (first, second) = (call_id(1, 1, 0), call_id(1, 1, 1));
+    let mut session = tools(&[Parallel, Parallel]);
+    for input in [asked(second), decided(second)] {
+        assert_eq!(session.try_feed(input), (Handled::Refused, vec![]), "it is not its turn");
+    }
+    assert_eq!((session.feed(asked(first)).len(), session.feed(decided(first)).len()), (1, 1));
+    session.answer(admitted(EffectClass::Unsafe));
+    assert_eq!(session.try_feed(decided(first)), (Handled::Refused, vec![]), "it started");
+    assert_eq!(session.feed(asked(second)).len(), 1);
 }
 
 #[test]

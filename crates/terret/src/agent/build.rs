@@ -281,7 +281,7 @@ impl Builder {
         let start = opened.log.length();
         let left_open = folds.turns.open().cloned();
         let (send, progress) = watch::channel(Progress { bytes: start, ..Progress::default() });
-        let (broken, at_rest) = (send.clone(), self.at_rest);
+        let (broken, watched, at_rest) = (send.clone(), registry.clone(), self.at_rest);
         let (mut driver, header) =
             Driver::new(opened, folds, Arc::new(world), base, handle.downgrade(), mail, send)?;
         if at_rest {
@@ -296,6 +296,7 @@ impl Builder {
                     p.status = Status::Poisoned;
                     p.broken = Some("the driver broke down; this is a bug in terret".into());
                 });
+                watched.now().status.emit(&Status::Poisoned);
             }
         });
         let (id, header) = (header.id.clone(), Arc::new(header));

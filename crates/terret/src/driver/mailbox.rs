@@ -46,9 +46,15 @@ impl Driver {
                     let _ = ack.send(Err(Error::TooLarge { bytes, limit: MAX_MESSAGE_BYTES }));
                     return Ok(());
                 }
+                if let Input::Record(Record::Surface(replaced)) = &*input
+                    && let Err(why) = self.ledger.folds.request.messages().may_replace(replaced)
+                {
+                    let _ = ack.send(Err(Error::Refused(why)));
+                    return Ok(());
+                }
                 match self.take(*input)? {
                     Handled::Refused => {
-                        let why = "a turn is closing, or waits for recovery";
+                        let why = "a turn is closing or waits for recovery, or the call is not being judged";
                         let _ = ack.send(Err(Error::Refused(why)));
                     }
                     Handled::Yes | Handled::Late => self.ack(ack),

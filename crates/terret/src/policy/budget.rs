@@ -1,13 +1,14 @@
 //! Budgets: a turn that would go over one is cancelled, and its ending names which.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use terret_core::chunk::{Failure, Usage};
 use terret_core::fact::{Cause, Fact, Outcome};
+use tokio::task::AbortHandle;
 
 use super::cancel;
 use crate::call::{Call, Done};
@@ -66,7 +67,7 @@ impl Plugin for Budget {
         if let Some(limit) = self.wall_time
             && let Some(deadline) = deadline(limit)
         {
-            seams.pre_step.add(Arc::new(WallTime { limit, deadline, armed: std::sync::Once::new() }));
+            seams.pre_step.add(Arc::new(WallTime { limit, deadline, armed: OnceLock::new() }));
         }
     }
 }
@@ -147,7 +148,17 @@ fn tokens_of(fact: &Fact) -> u64 {
 struct WallTime {
     limit: Duration,
     deadline: tokio::time::Instant,
-    armed: std::sync::Once,
+    /// The timer, once it runs.
+    armed: OnceLock<AbortHandle>,
+}
+
+impl Drop for WallTime {
+    fn drop(&mut self) {
+        // A limit that is no longer installed ends nothing.
+        if let Some(timer) = self.armed.get() {
+            timer.abort();
+        }
+    }
 }
 
 impl Listener<PreStep, Result<Verdict, Failure>> for WallTime {
@@ -163,13 +174,14 @@ impl Listener<PreStep, Result<Verdict, Failure>> for WallTime {
         }
         // The time also runs out in the middle of a stream or a tool.
         let (agent, deadline) = (question.agent.clone(), self.deadline);
-        self.armed.call_once(|| {
+        self.armed.get_or_init(|| {
             let agent = agent.downgrade();
-            tokio::spawn(async move {
+            let timer = tokio::spawn(async move {
                 tokio::time::sleep_until(deadline).await;
                 // An agent that is gone has nothing left to stop.
                 let _ = agent.get().cancel_now(cause);
             });
+            timer.abort_handle()
         });
         next.run(question)
     }

@@ -50,7 +50,7 @@ impl World {
         arguments: String,
         stop: Stop,
     ) -> BoxStream<'static, Reply> {
-        let seams = self.registry.now();
+        let seams = self.registry.now().of_tools();
         recording(|mut recorder| async move {
             let call = self.call(id, &name, &arguments, stop);
             let key = call.key.clone();
@@ -101,7 +101,7 @@ impl World {
         proof: Durable<ToolCall>,
         stop: Stop,
     ) -> BoxFuture<'static, Reply> {
-        let seams = self.registry.now();
+        let seams = self.registry.now().of_tools();
         async move {
             let fact = proof.fact();
             if *proof.session() != self.session || (fact.call, fact.run) != (id, run) {

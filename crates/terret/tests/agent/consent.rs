@@ -170,6 +170,27 @@ async fn a_cancel_takes_the_question_back() {
     assert_eq!(endings(&log), ["aborted"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_approver_that_breaks_down_consents_to_nothing() {
+    let (store, naps) = (MemoryStore::default(), Notes::default());
+    let agent = careful(SCRIPT)
+        .store(store.clone())
+        .approver(Person(|| panic!("the terminal is gone")))
+        .tool(nap(&naps, CallMode::Parallel))
+        .create(None)
+        .await
+        .unwrap();
+    assert_eq!(agent.prompt("go").await.unwrap().text, "done", "the turn goes on");
+    agent.shutdown().await.unwrap();
+    let log = events(store.bytes(agent.id().as_str()).unwrap());
+    assert!(!types(&log).contains(&"tool/call") && naps.lock().unwrap().is_empty());
+    let result = log.iter().find_map(|event| match &event.fact {
+        Fact::ToolResult(result) => Some(format!("{:?}", result.content)),
+        _ => None,
+    });
+    assert!(result.unwrap().contains("the terminal is gone"));
+}
+
 fn cut(log: &[u8], lines: usize) -> Vec<u8> {
     log.split_inclusive(|b| *b == b'\n').take(lines).flatten().copied().collect()
 }

@@ -1,6 +1,7 @@
 //! Agents in a program: real driver, real log, scripted model.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod apart;
 mod consent;
 mod crash;
 mod faults;
@@ -13,4 +14,5 @@ mod seams;
 mod served;
 mod subscribe;
 mod support;
+mod surface;
 mod turns;

@@ -9,15 +9,18 @@ use terret::Agent;
 use terret::agent::{Handle, Status};
 use terret::core::chunk::Failure;
 use terret::core::fact::{CallMode, Cause};
+use terret::core::input::Recovery;
 use terret::error::Error;
 use terret::hook::{
     InboxNotice, Installed, Listener, Next, Order, Phase, Plugin, PreStep, Seams, Stop, Stopping, Verdict,
     Vote,
 };
+use terret::policy::Budget;
 use terret::store::MemoryStore;
 use terret::tool::{Call, Done, tool_with_call};
 use tokio::sync::Notify;
 
+use crate::faults::Faulty;
 use crate::support::{Nap, Notes, builder, endings, events, nap};
 
 type Put = Box<dyn Fn(&mut Seams) + Send + Sync>;
@@ -187,11 +190,10 @@ async fn an_event_that_is_being_told_keeps_the_observers_it_began_with() {
     *late.lock().unwrap() = None;
 }
 
-/// An agent whose every observer notes what it is told.
-async fn watched(script: &str, notes: &Notes) -> Agent {
+/// Observers everywhere that note what they are told.
+fn watch(notes: &Notes) -> impl FnOnce(&mut Seams) {
     let note = |notes: &Notes, text: String| notes.lock().unwrap().push(text);
-    let naps = Notes::default();
-    let put = |seams: &mut Seams| {
+    move |seams: &mut Seams| {
         let n = notes.clone();
         seams.events.add(Arc::new(move |e| note(&n, e.fact.type_name().to_owned())));
         let n = notes.clone();
@@ -213,8 +215,13 @@ async fn watched(script: &str, notes: &Notes) -> Agent {
                 },
             )
         }));
-    };
-    builder(script).tool(nap(&naps, CallMode::Parallel)).seams(put).create(None).await.unwrap()
+    }
+}
+
+/// An agent that is watched everywhere.
+async fn watched(script: &str, notes: &Notes) -> Agent {
+    let tool = nap(&Notes::default(), CallMode::Parallel);
+    builder(script).tool(tool).seams(watch(notes)).create(None).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -230,6 +237,59 @@ async fn every_notice_has_its_place_among_the_events() {
         assistant/message, tool/call, = nap Ok, tool/result, step/end, inbox/claimed, step/start, request/attempt, \
         request/failed, step/end, = error in 1.2: AUTH, turn/end, writer/idle, = Idle";
     assert_eq!(told.join(", "), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_writer_left_open_is_told_by_name_when_it_is_closed() {
+    let (store, notes, naps) = (MemoryStore::default(), Notes::default(), Notes::default());
+    let tool = || nap(&naps, CallMode::Parallel);
+    let whole = builder("call nap {\"note\": \"a\", \"ms\": 1000}")
+        .store(store.clone())
+        .tool(tool())
+        .create(None)
+        .await
+        .unwrap();
+    whole.followup(whole.user("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let log = store.bytes(whole.id().as_str()).unwrap();
+    let lines: Vec<&[u8]> = log.split_inclusive(|b| *b == b'\n').collect();
+    let call = lines.iter().position(|l| l.windows(9).any(|w| w == b"tool/call")).unwrap();
+    store.put("cut", lines[..=call].concat());
+    let watch = watch(&notes);
+    let again = builder("say hi").store(store).tool(tool()).seams(watch).resume("cut").await.unwrap();
+    assert_eq!(taken(&notes), ["= Suspended"]);
+    again.recover(Recovery::Close).await.unwrap();
+    again.when_idle().await.unwrap();
+    let told = taken(&notes);
+    let notices: Vec<_> = told.iter().filter(|t| t.starts_with("= ")).collect();
+    assert_eq!(notices, ["= nap Unknown", "= Idle"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_poisoned_is_told() {
+    let (store, notes) = (Faulty::default(), Notes::default());
+    store.plan.lock().unwrap().sync_fails_at = Some(1);
+    let agent = builder("say hi").store(store).seams(watch(&notes)).create(None).await.unwrap();
+    assert!(agent.prompt("go").await.is_err());
+    assert_eq!(taken(&notes).last().map(String::as_str), Some("= Poisoned"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_rest_ends_at_once_or_with_the_last_turn_a_cancelled_one_too() {
+    let naps = Notes::default();
+    let script = "call nap {\"note\": \"a\", \"ms\": 1000}\n---\nsay one\n---\nsay two\n---\nsay three";
+    let agent = builder(script).tool(nap(&naps, CallMode::Parallel)).create(None).await.unwrap();
+    assert!(agent.when_idle().await.unwrap().last.is_none(), "nothing ever ran");
+    let send = async |text| agent.followup(agent.user(text)).await.unwrap();
+    tokio::join!(send("one"), send("two"), send("three"));
+    assert_eq!(agent.when_idle().await.unwrap().last.unwrap().turn, 3);
+    let agent = builder(script).tool(nap(&naps, CallMode::Parallel)).create(None).await.unwrap();
+    agent.followup(agent.user("one")).await.unwrap();
+    let other = agent.clone();
+    let rests = tokio::spawn(async move { other.when_idle().await.unwrap().status });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    agent.cancel(Cause::User { text: None }).await.unwrap();
+    assert_eq!(rests.await.unwrap(), Status::Idle);
 }
 
 #[tokio::test(start_paused = true)]
@@ -393,6 +453,20 @@ async fn the_grace_of_tools_is_the_programs_choice() {
         one.settled().await.unwrap();
         assert_eq!(taken(&told), [outcome], "grace of {grace} ms");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_time_that_is_uninstalled_ends_nothing() {
+    let naps = Notes::default();
+    let script = "call nap {\"note\": \"a\", \"ms\": 500}\n---\nsay done";
+    let agent = builder(script).tool(nap(&naps, CallMode::Parallel)).create(None).await.unwrap();
+    let budget = Budget { wall_time: Some(Duration::from_millis(200)), ..Budget::default() };
+    let limit = agent.install(budget).unwrap();
+    let one = agent.followup(agent.user("one")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    drop(limit);
+    let settled = one.settled().await.unwrap();
+    assert!(format!("{settled:?}").contains("Completed"), "{settled:?}");
 }
 
 #[tokio::test(start_paused = true)]
