@@ -296,6 +296,8 @@ impl Driver {
     }
 
     fn reply(&mut self, question: Question, reply: Reply) -> Result<(), Error> {
+        // A hook may cancel and answer in one breath: what it posted came before its answer.
+        self.receive_all()?;
         let answer = match reply {
             Reply::Answer(Answer::Chunks(chunks)) => self.bounded(chunks),
             Reply::Answer(answer) => answer,
