@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod crash;
+mod failures;
 mod faults;
 mod hard;
 mod head;
