@@ -300,6 +300,9 @@ impl Driver {
         self.receive_all()?;
         let answer = match reply {
             Reply::Answer(Answer::Chunks(chunks)) => self.bounded(chunks),
+            Reply::Answer(Answer::Settled { settled, contexts }) => {
+                Answer::Settled { settled, contexts: self.with_own_ids(contexts) }
+            }
             Reply::Answer(answer) => answer,
             Reply::Entered(answer, assembly) => {
                 self.assembly = Some(assembly);
