@@ -10,6 +10,6 @@ mod endings;
 mod growth;
 mod queue;
 mod reopened;
-mod server;
-mod stored;
+pub(crate) mod server;
+pub(crate) mod stored;
 mod surface;

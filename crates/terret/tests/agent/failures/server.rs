@@ -47,7 +47,13 @@ impl Server {
 
     /// An agent that asks this server, with quick retries.
     pub(crate) fn agent(&self) -> Builder {
+        self.agent_in("generic")
+    }
+
+    /// One that speaks this dialect.
+    pub(crate) fn agent_in(&self, dialect: &str) -> Builder {
         let settings = ProviderSettings {
+            dialect: Some(dialect.to_owned()),
             base_url: Some(self.url.clone()),
             api_key_env: Some(String::new()),
             ..ProviderSettings::default()

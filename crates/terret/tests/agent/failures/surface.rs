@@ -119,3 +119,24 @@ async fn case_066_a_summary_that_comes_late_leaves_the_running_turn_alone() {
         assert_eq!(found, second);
     }
 }
+
+/// What a summary took away and the model still needs is told again: here the environment, which stood in the first
+/// turn.
+#[tokio::test(start_paused = true)]
+async fn case_063_context_that_a_summary_took_away_is_told_again() {
+    let store = MemoryStore::default();
+    let agent = builder("say one\n---\nsay two").store(store.clone()).create(None).await.unwrap();
+    agent.prompt("first").await.unwrap();
+    let told = events(store.bytes(agent.id().as_str()).unwrap());
+    let message =
+        |e: &&terret::core::line::Event| matches!(e.fact, Fact::UserMessage(_) | Fact::AssistantMessage(_));
+    let range = [told.iter().find(message).unwrap().seq, told.iter().rfind(message).unwrap().seq];
+    agent.record(summary(range, "so far")).await.unwrap();
+    agent.prompt("second").await.unwrap();
+    agent.shutdown().await.unwrap();
+    let log = events(store.bytes(agent.id().as_str()).unwrap());
+    let request = conversation(&log);
+    let texts: Vec<String> = request.messages().list().iter().map(|p| p.message.text()).collect();
+    assert_eq!((texts[0].as_str(), texts[2].as_str()), ("so far", "second"));
+    assert!(texts[1].contains("<environment>"), "{texts:?}");
+}
