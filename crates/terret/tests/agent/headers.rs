@@ -93,14 +93,7 @@ async fn the_system_text_is_identity_then_tools_and_what_is_empty_is_absent() {
 async fn what_the_adapter_derived_is_marked_and_derived_again() {
     let (server, store) =
         (Server::playing([include_str!("failures/018/r2.sse")]).await, MemoryStore::default());
-    let agent = server
-        .agent_in("openai")
-        .model("mine/gpt-5")
-        .unwrap()
-        .store(store.clone())
-        .create(None)
-        .await
-        .unwrap();
+    let agent = server.agent_as("openai").store(store.clone()).create(None).await.unwrap();
     agent.prompt("one").await.unwrap();
     agent.prompt("two").await.unwrap();
     agent.shutdown().await.unwrap();

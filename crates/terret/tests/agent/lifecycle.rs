@@ -23,3 +23,21 @@ async fn an_id_means_one_session_wherever_it_works() {
     assert!(matches!(second, Err(Error::Exists(_))));
     assert_eq!(std::fs::read(store.log_path("one")).unwrap(), before);
 }
+
+#[tokio::test]
+async fn a_copy_under_another_name_is_read_and_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileStore::new(dir.path());
+    let agent = builder("say hi").store(store.clone()).create(Some("one".parse().unwrap())).await.unwrap();
+    agent.prompt("go").await.unwrap();
+    agent.shutdown().await.unwrap();
+    // A torn tail: even that is left as it is.
+    let log = [std::fs::read(store.log_path("one")).unwrap(), b"{\"seq\":".to_vec()].concat();
+    std::fs::create_dir(dir.path().join("two")).unwrap();
+    std::fs::write(store.log_path("two"), &log).unwrap();
+    let found = builder("say hi").store(store.clone()).resume("two").await.map(|_| ());
+    let Err(Error::NotALog { why, .. }) = found else { panic!("{found:?}") };
+    assert!(why.contains("session `one`"), "{why}");
+    assert_eq!(std::fs::read(store.log_path("two")).unwrap(), log);
+    assert!(terret::inspect::verify(&store.log_path("one")).unwrap().holds());
+}
