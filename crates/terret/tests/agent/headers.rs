@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use terret::core::chunk::Failure;
 use terret::core::fact::{CallMode, Fact, HeaderReason, RequestHeader};
 use terret::core::line::Event;
 use terret::core::raw::Raw;
 use terret::hook::{Listener, Next, Print, RequestPoint, Section};
+use terret::model::script::ScriptAdapter;
+use terret::model::{Adapter, ChunkStream, Outgoing, Prepared, Proposal, Providers};
 use terret::store::MemoryStore;
 
-use crate::failures::server::Server;
 use crate::failures::stored::conversation;
 use crate::support::{Notes, builder, events, nap};
 
@@ -89,19 +91,44 @@ async fn the_system_text_is_identity_then_tools_and_what_is_empty_is_absent() {
     assert!(!line.contains("\"system\"") && !line.contains("\"tools\""), "{line}");
 }
 
-#[tokio::test]
-async fn what_the_adapter_derived_is_marked_and_derived_again() {
-    let (server, store) =
-        (Server::playing([include_str!("failures/018/r2.sse")]).await, MemoryStore::default());
-    let agent = server.agent_as("openai").store(store.clone()).create(None).await.unwrap();
-    agent.prompt("one").await.unwrap();
-    agent.prompt("two").await.unwrap();
-    agent.shutdown().await.unwrap();
-    let [header] = &headers(&log_of(&store, &agent))[..] else { panic!("one header") };
-    for name in &header.header.defaults {
-        assert!(header.header.parameters.contains_key(name), "{name} is marked and not there");
+/// Derives a limit where nobody names one.
+struct Derives(&'static str);
+
+impl Adapter for Derives {
+    fn prepare(&self, proposal: &Proposal) -> Result<Prepared, Failure> {
+        let mut prepared = ScriptAdapter::new().with("test", "say hi")?.prepare(proposal)?;
+        if !proposal.parameters.contains_key("limit") {
+            prepared.parameters.insert("limit".into(), Raw::parse(self.0.to_owned()).unwrap());
+            prepared.defaults.push("limit".into());
+        }
+        Ok(prepared)
     }
-    assert!(!header.header.defaults.is_empty(), "the output limit is derived where nobody names one");
+    fn stream(&self, request: Outgoing) -> ChunkStream {
+        ScriptAdapter::new().with("test", "say hi").unwrap().stream(request)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_adapter_derived_is_marked_and_derived_again() {
+    let (store, mut id) = (MemoryStore::default(), None::<String>);
+    for limit in ["1", "2"] {
+        let models = Providers::new(Box::new(|_| None)).with_adapter("script", Derives(limit));
+        let builder =
+            terret::Agent::builder(Arc::new(models)).model("script:test").unwrap().store(store.clone());
+        let agent = match id.take() {
+            None => builder.create(None).await.unwrap(),
+            Some(id) => builder.resume(&id).await.unwrap(),
+        };
+        agent.prompt("one").await.unwrap();
+        agent.prompt("two").await.unwrap();
+        agent.shutdown().await.unwrap();
+        let found = headers(&log_of(&store, &agent));
+        // One for each writer: the second request is the first one's equal.
+        let last = &found.last().unwrap().header;
+        assert_eq!((last.parameters["limit"].get(), &last.defaults[..]), (limit, &["limit".to_owned()][..]));
+        assert_eq!(found.len() as u64, limit.parse::<u64>().unwrap());
+        id = Some(agent.id().to_string());
+    }
 }
 
 #[tokio::test(start_paused = true)]

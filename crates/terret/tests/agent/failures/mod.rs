@@ -10,6 +10,6 @@ mod endings;
 mod growth;
 mod queue;
 mod reopened;
-pub(crate) mod server;
+mod server;
 pub(crate) mod stored;
 mod surface;

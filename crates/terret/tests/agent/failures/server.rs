@@ -47,19 +47,14 @@ impl Server {
 
     /// An agent that asks this server, with quick retries.
     pub(crate) fn agent(&self) -> Builder {
-        self.agent_as("mine")
-    }
-
-    /// One to whom this server is the provider of this name.
-    pub(crate) fn agent_as(&self, provider: &str) -> Builder {
         let settings = ProviderSettings {
             base_url: Some(self.url.clone()),
             api_key_env: Some(String::new()),
             ..ProviderSettings::default()
         };
-        let models = Providers::new(Box::new(|_| None)).with(provider, settings);
+        let models = Providers::new(Box::new(|_| None)).with("mine", settings);
         let retry = Retry { max: 3, base_ms: 1, ..Retry::default() };
-        Agent::builder(Arc::new(models)).model(&format!("{provider}/m1")).unwrap().plugin(retry)
+        Agent::builder(Arc::new(models)).model("mine/m1").unwrap().plugin(retry)
     }
 
     /// The bodies that were asked with, each a request a strict server takes.
