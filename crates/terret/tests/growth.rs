@@ -2,6 +2,8 @@
 //! counted for the whole process.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+// Half of what it can do is for other tests.
+#[allow(dead_code)]
 #[path = "agent/failures/server.rs"]
 mod server;
 
