@@ -22,7 +22,8 @@ use args::{Args, UsageError};
 const USAGE: &str = "\
 usage: cargo xtask VERB
 
-  tidy  [--root DIR]                    check imports, file sizes, wildcard arms, stray paths, the code map
+  tidy  [--root DIR]                    check imports, file sizes, wildcard arms, stray paths, the code
+                                        map, the conformance page
   docs  [--check]                       bring the generated parts of docs/ up to date
   explore [--full]                      visit every state of the core under a budget; --full takes minutes
   mutants [--only NAME] [--jobs N]      put known faults into a copy of the core; each must be caught

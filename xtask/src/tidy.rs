@@ -4,6 +4,7 @@
 //! sentence that explains it. `cargo test` runs it on the real tree.
 
 mod allow;
+mod conformance;
 mod imports;
 mod lex;
 mod map;
@@ -99,6 +100,7 @@ fn check(root: &Path) -> io::Result<Report> {
     }
     allowed.report_stale(&mut report.findings);
     map::check(root, &files, &mut report)?;
+    conformance::check(root, &mut report)?;
     Ok(report)
 }
 

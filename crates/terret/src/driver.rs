@@ -313,8 +313,13 @@ impl Driver {
     }
 
     fn reply(&mut self, question: Question, reply: Reply) -> Result<(), Error> {
+        // A hook may cancel and answer in one breath: what it posted came before its answer.
+        self.receive_all()?;
         let answer = match reply {
             Reply::Answer(Answer::Chunks(chunks)) => self.bounded(chunks),
+            Reply::Answer(Answer::Settled { settled, contexts }) => {
+                Answer::Settled { settled, contexts: self.with_own_ids(contexts) }
+            }
             Reply::Answer(answer) => answer,
             Reply::Entered(answer, assembly) => {
                 self.assembly = Some(assembly);

@@ -179,3 +179,62 @@ fn the_code_map_names_what_is_there() {
     let none = Tree::new(&[("crates/terret-core/src/id.rs", "")]);
     assert_eq!(check(&none.0).expect("a readable tree").notes.len(), 1);
 }
+
+const CASES: (&str, &str) = ("xtask/conformance-cases.txt", "A-01\nA-02\nA-03b\n");
+const TEST: (&str, &str) =
+    ("crates/x/tests/a.rs", "#[test]\nfn shown() {}\n\n#[test]\n#[ignore = \"later\"]\nfn put_off() {}\n");
+const SCENE: (&str, &str) = ("spec/turns.md", "# Turns\n\n## Rejected later, with a verdict\n");
+
+/// What a page of these rows breaks.
+fn page(rows: &str) -> Vec<String> {
+    let page = format!("| case | what | verdict | where | test |\n|---|---|---|---|---|\n{rows}");
+    let found = Tree::new(&[CASES, TEST, SCENE, ("docs/reference/conformance.md", &page)]).findings();
+    found.iter().map(|finding| finding.replacen("docs/reference/conformance.md", "page", 1)).collect()
+}
+
+const GOOD: [&str; 3] = [
+    "| A-01 | x | kept | y | `crates/x/tests/a.rs: shown` |\n",
+    "| A-02 | x | changed | y | `spec/turns.md#rejected-later-with-a-verdict`, `crates/x/tests/a.rs: shown` |\n",
+    "| A-03b | x | not ours yet | y | |\n",
+];
+
+#[test]
+fn a_conformance_page_that_is_whole_is_not_found() {
+    assert_eq!(page(&GOOD.concat()), [""; 0]);
+    // What is not ours may name what waits for it.
+    let waits = GOOD.concat().replace("y | |", "y | `crates/x/tests/a.rs: put_off` |");
+    assert_eq!(page(&waits), [""; 0]);
+    assert!(!Tree::new(&[CASES]).findings().is_empty(), "a list without a page");
+}
+
+#[test]
+fn a_case_left_out_misplaced_or_made_up_is_found() {
+    let [one, two, three] = GOOD;
+    assert_eq!(page(&[one, two].concat()), ["page: `A-03b` of `xtask/conformance-cases.txt` is missing"]);
+    assert_eq!(page(&[one, three].concat()), ["page:4: `A-03b` stands where `A-02` belongs"]);
+    assert_eq!(page(&[two, one, three].concat()), ["page:3: `A-02` stands where `A-01` belongs"]);
+    let made_up = three.replace("A-03b", "A-04");
+    let four = [one, two, three, &made_up].concat();
+    assert_eq!(page(&four), ["page:6: `A-04` is not in `xtask/conformance-cases.txt`"]);
+}
+
+#[test]
+fn a_row_without_a_test_that_runs_is_found() {
+    let whole = GOOD.concat();
+    let with = |from: &str, to: &str| page(&whole.replacen(from, to, 1));
+    assert_eq!(
+        with("a.rs: shown", "a.rs: show"),
+        ["page:3: A-01: `crates/x/tests/a.rs: show` does not exist"]
+    );
+    assert_eq!(
+        with("a.rs: shown", "b.rs: shown"),
+        ["page:3: A-01: `crates/x/tests/b.rs: shown` does not exist"]
+    );
+    let ignored = with("a.rs: shown", "a.rs: put_off");
+    assert_eq!(ignored, ["page:3: A-01: `crates/x/tests/a.rs: put_off` is ignored: it shows nothing"]);
+    let heading = with("rejected-later-with", "rejected-with");
+    assert_eq!(heading, ["page:4: A-02: `spec/turns.md#rejected-with-a-verdict` does not exist"]);
+    assert_eq!(with("`crates/x/tests/a.rs: shown`", ""), ["page:3: A-01 is kept and names no test"]);
+    assert_eq!(with("kept", "alike"), ["page:3: A-01: `alike` is no verdict: kept, changed, not ours yet"]);
+    assert_eq!(with("a.rs: shown", "a.rs"), ["page:3: A-01: `crates/x/tests/a.rs` does not exist"]);
+}

@@ -9,6 +9,7 @@ mod harness;
 mod inbox;
 mod line;
 mod monitor;
+mod odd;
 mod permute;
 mod projections;
 mod rules;

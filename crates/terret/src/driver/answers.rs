@@ -1,11 +1,14 @@
 //! Answers that need the log before the machine can take them: a request that is ready, a stream that ended.
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use terret_core::chunk::{Chunk, Failure, code};
 use terret_core::fact::{CallMode, RequestAttempt, RequestContext};
+use terret_core::id::MsgId;
 use terret_core::input::{Answer, Ready};
+use terret_core::message::Message;
 
 use super::{Driver, Sending};
 use crate::limits::MAX_ANSWER_BYTES;
@@ -21,6 +24,22 @@ impl Driver {
         let text = format!("the answer is longer than {MAX_ANSWER_BYTES} bytes: it was cut off");
         let failure = Failure::new(code::MALFORMED_RESPONSE, text);
         Answer::Failed { failure, usage: self.ledger.folds.open.usage().cloned() }
+    }
+
+    /// Contexts under ids of their own. Plugins choose ids, and one that was used before would stand for two
+    /// messages: it gets a number.
+    pub(super) fn with_own_ids(&self, mut contexts: Vec<Message>) -> Vec<Message> {
+        let accepted = &self.ledger.folds.accepted;
+        let mut taken: HashSet<MsgId> = HashSet::new();
+        for context in &mut contexts {
+            let free = |id: &MsgId| !accepted.contains_key(id) && !taken.contains(id);
+            if !free(&context.id) {
+                let numbered = |n: u64| MsgId::from(format!("{}-{n}", context.id).as_str());
+                context.id = (2..).map(numbered).find(free).unwrap_or_else(|| numbered(0));
+            }
+            taken.insert(context.id.clone());
+        }
+        contexts
     }
 
     /// A request is ready: derive its messages and digests now, after every hook, and keep what will be sent.

@@ -137,6 +137,12 @@ impl Store for FileStore {
         refuse_network(&dir)?;
         let lock = Lock::take(&dir, id, crate::clock::epoch_ms())?;
         let mut scan = Scan::open(&path)?;
+        let owner = &scan.header().id;
+        if owner.as_str() != id {
+            // Two writers of one session, each in its own copy, would hand out the same keys.
+            let why = format!("it is the log of session `{owner}`: only a directory of that name is written");
+            return Err(Error::NotALog { path, why });
+        }
         let mut context = None;
         let bad = loop {
             match scan.next_event()? {

@@ -29,9 +29,10 @@ pub(crate) fn sections(identity: Option<&str>, offers_tools: bool) -> Vec<Sectio
     sections
 }
 
-/// The system text.
+/// The system text. A section without text leaves no gap.
 pub(crate) fn render(sections: &[Section]) -> String {
-    sections.iter().map(|s| s.text.as_str()).collect::<Vec<_>>().join("\n\n")
+    let texts = sections.iter().map(|s| s.text.as_str()).filter(|text| !text.is_empty());
+    texts.collect::<Vec<_>>().join("\n\n")
 }
 
 /// One piece of context: who gives it, and what it says now.

@@ -319,3 +319,19 @@ async fn nothing_leaves_before_its_fact_is_synced_and_nothing_is_shown_before_it
         assert!(seq < written, "event {seq} was shown with {written} lines written");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_written_in_a_silent_stream_is_synced_within_a_second() {
+    let store = Faulty::default();
+    let agent = builder("say a\nwait 5000\nsay b").store(store.clone()).create(None).await.unwrap();
+    agent.followup(agent.user("go")).await.unwrap();
+    let behind = || {
+        let plan = store.plan.lock().unwrap();
+        plan.written - plan.synced
+    };
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert!(behind() > 0, "pieces are written as they come");
+    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    assert_eq!(behind(), 0);
+    agent.shutdown().await.unwrap();
+}

@@ -2,11 +2,19 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod apart;
+mod attempts;
+mod cancels;
 mod consent;
+mod containment;
 mod crash;
+mod failures;
 mod faults;
 mod hard;
 mod head;
+mod headers;
+mod hooks;
+mod lifecycle;
+mod order;
 mod parts;
 mod rebuild;
 mod retry;
