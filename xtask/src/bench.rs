@@ -5,6 +5,7 @@
 //! client's accounts, so that a figure belongs to one moment of the run.
 
 mod checks;
+mod inside;
 mod notes;
 mod program;
 mod run;
@@ -24,8 +25,14 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 /// A group of measures: its name for `--only`, and what takes them.
 type Group = (&'static str, fn(&Bench) -> Result<Vec<Row>>);
 
-const GROUPS: &[Group] =
-    &[("start", checks::start), ("loop", checks::steps), ("flat", checks::flat), ("burst", checks::burst)];
+const GROUPS: &[Group] = &[
+    ("start", checks::start),
+    ("loop", checks::steps),
+    ("flat", checks::flat),
+    ("burst", checks::burst),
+    ("machine", inside::machine),
+    ("scale", inside::scale),
+];
 
 /// What peers cost, for the reader to place the figures. Constants, never compared with.
 const PEERS: &str = "\

@@ -26,8 +26,9 @@ usage: cargo xtask VERB
   explore [--full]                      visit every state of the core under a budget; --full takes minutes
   mutants [--only NAME] [--jobs N]      put known faults into a copy of the core; each must be caught
   bench [--runs 5] [--only NAME]        measure terret beside the floor; exit 1 on a missed bound
-        [--no-build] [--report]         NAME: start, loop, flat, burst; --report never fails on a bound
-        [--self-test]                   the floor in terret's place: proves the measuring, not terret
+        [--no-build] [--report]         NAME: start, loop, flat, burst, machine, scale
+        [--self-test]                   --report never fails on a bound; --self-test puts the floor in
+                                        terret's place: proves the measuring, not terret
   mock  [--scenario loop:50] [--port 0] a scripted chat-completions server on loopback
                                         scenarios: text, loop:N, history:N, burst:N
   floor --port P --dir D [--command C]  the cheapest possible agent, for comparison

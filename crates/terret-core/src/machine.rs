@@ -9,7 +9,7 @@ mod mail;
 mod recovery;
 
 use crate::decided::{Decided, Fill};
-use crate::effect::Effect;
+use crate::effect::{Effect, Question};
 use crate::fact::{
     CallMode, EndReason, Fact, InboxClaimed, StepEnd, ToolResult, TurnEnd, TurnStart, WriterIdle,
 };
@@ -90,33 +90,41 @@ impl Machine {
 
     /// What the outside owes now.
     pub fn effects(&self, out: &mut Vec<Effect>) {
+        let Some(t) = self.state.turn() else { return };
+        self.questions(|question| out.push(effect(t, question)));
+    }
+
+    /// Whether this question is asked now.
+    pub fn asks(&self, question: Question) -> bool {
+        let mut asked = false;
+        self.questions(|q| asked |= q == question);
+        asked
+    }
+
+    /// What is asked now.
+    fn questions(&self, mut ask: impl FnMut(Question)) {
         let Some(t) = self.state.turn().filter(|_| !self.suspended) else {
             return;
         };
         let (turn, step) = (t.number(), t.step());
-        let stop = t.cancelled().is_some();
         for call in t.calls().iter().filter(|call| call.status == CallStatus::Running) {
-            out.push(Effect::Run { call: call.id, run: call.runs, stop });
+            ask(Question::Run(call.id, call.runs));
         }
-        if stop {
+        let cancelled = t.cancelled().is_some();
+        if cancelled {
             return;
         }
         match *t.stage() {
-            Stage::PreStep => {
-                let batch = t.batch().iter().map(|p| p.id.clone()).collect();
-                out.push(Effect::PreStep { turn, step: step.saturating_add(1), batch });
-            }
-            Stage::Preparing { attempt, delay_ms } => {
-                out.push(Effect::Prepare { turn, step, attempt, delay_ms });
-            }
-            Stage::Streaming { attempt, .. } => out.push(Effect::Stream { turn, step, attempt }),
-            Stage::Recovering { attempt } => out.push(Effect::Recover { turn, step, attempt }),
+            Stage::PreStep => ask(Question::PreStep(turn, step.saturating_add(1))),
+            Stage::Preparing { attempt, .. } => ask(Question::Prepare(turn, step, attempt)),
+            Stage::Streaming { attempt, .. } => ask(Question::Stream(turn, step, attempt)),
+            Stage::Recovering { attempt } => ask(Question::Recover(turn, step, attempt)),
             Stage::Tools(ref calls) => {
                 if let Some((call, run)) = next_admission(calls) {
-                    out.push(Effect::Admit { call, run });
+                    ask(Question::Admit(call, run));
                 }
             }
-            Stage::Stopping => out.push(Effect::Stopping { turn, step }),
+            Stage::Stopping => ask(Question::Stopping(turn, step)),
             Stage::Claiming | Stage::Entering { .. } | Stage::Emptied | Stage::StepDone | Stage::Closing => {}
         }
     }
@@ -180,6 +188,24 @@ impl Machine {
         let (turn, step) = (call.turn, call.step);
         let result = ToolResult { turn, step, call, outcome, content, data, error, concludes };
         self.put(Fact::ToolResult(result), out);
+    }
+}
+
+/// A question with what may change while it is open.
+fn effect(t: &Turn, question: Question) -> Effect {
+    match question {
+        Question::PreStep(turn, step) => {
+            Effect::PreStep { turn, step, batch: t.batch().iter().map(|p| p.id.clone()).collect() }
+        }
+        Question::Prepare(turn, step, attempt) => {
+            let delay_ms = if let Stage::Preparing { delay_ms, .. } = t.stage() { *delay_ms } else { 0 };
+            Effect::Prepare { turn, step, attempt, delay_ms }
+        }
+        Question::Stream(turn, step, attempt) => Effect::Stream { turn, step, attempt },
+        Question::Recover(turn, step, attempt) => Effect::Recover { turn, step, attempt },
+        Question::Admit(call, run) => Effect::Admit { call, run },
+        Question::Run(call, run) => Effect::Run { call, run, stop: t.cancelled().is_some() },
+        Question::Stopping(turn, step) => Effect::Stopping { turn, step },
     }
 }
 

@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use terret_core::fact::{Outcome, ToolCall};
 use terret_core::id::CallId;
 use tokio::sync::watch;
+
+use crate::store::Durable;
 
 /// What tools may do without asking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,6 +50,60 @@ impl Call {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// A call the log durably knows: what a tool is run with. Made from the proof alone and used up by the run, so
+/// that nothing runs unknown to the log and nothing runs twice.
+///
+/// ```
+/// # use terret::{core::fact::ToolCall, store::Durable, tool::{Call, Done, Started, Tool}};
+/// async fn start(tool: &dyn Tool, proof: Durable<ToolCall>, call: Call) -> Done {
+///     tool.run(Started::new(proof, call)).await
+/// }
+/// ```
+///
+/// A call that is not known to be synced does not start:
+///
+/// ```compile_fail
+/// # use terret::{core::fact::ToolCall, store::Durable, tool::{Call, Done, Started, Tool}};
+/// async fn start(tool: &dyn Tool, call: Call) -> Done {
+///     tool.run(call).await
+/// }
+/// ```
+pub struct Started {
+    call: Call,
+    proof: Durable<ToolCall>,
+}
+
+impl Started {
+    /// The call as the log has it, whatever `call` says of tool and arguments; `call` gives the surroundings.
+    pub fn new(proof: Durable<ToolCall>, call: Call) -> Self {
+        let ToolCall { call: id, name, arguments, key, .. } = proof.fact().clone();
+        Started { call: Call { id, name, arguments, key, ..call }, proof }
+    }
+
+    /// Session and place in its log that prove the call.
+    pub fn proof(&self) -> &Durable<ToolCall> {
+        &self.proof
+    }
+
+    /// The call alone, for the tool that runs now.
+    pub fn into_call(self) -> Call {
+        self.call
+    }
+}
+
+impl std::ops::Deref for Started {
+    type Target = Call;
+
+    fn deref(&self) -> &Call {
+        &self.call
+    }
+}
+
+/// The answer of a call whose proof is missing or proves something else.
+pub(crate) fn unknown_call() -> Done {
+    Done::notice(Outcome::NotStarted, "The log does not know this call: it was not started.")
 }
 
 /// How a tool answers.

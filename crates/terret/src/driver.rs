@@ -131,7 +131,7 @@ impl Driver {
         self.take(Input::Rest).map(|_| ())
     }
 
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(mut self: Box<Self>) {
         loop {
             let outcome = match self.settle().await {
                 Ok(()) => self.wait().await,
@@ -184,6 +184,7 @@ impl Driver {
         if self.ledger.machine.state().turn().is_none() && !self.rested {
             self.take(Input::Idle)?;
             self.commit()?;
+            self.ledger.journal.rest();
             self.rested = true;
         }
         self.show();

@@ -20,7 +20,7 @@ use terret_core::line::Event;
 use terret_core::message::Message;
 use tokio::sync::watch;
 
-use crate::call::{Call, Done};
+use crate::call::{Call, Done, Started};
 use crate::mail::{Handle, Status};
 use crate::request::{ChunkStream, Outgoing, Proposal};
 
@@ -93,7 +93,7 @@ seams! {
     /// Guards: asked last, consent included, and can only deny; nothing overrules them.
     guards: Chain<Guard> => "guards";
     /// `tools/execute`: around the tool.
-    execute: Waterfall<Call, Done> => EXECUTE;
+    execute: Waterfall<Started, Done> => EXECUTE;
     /// `tools/post-execute`: accept, replace, add context.
     post_execute: Waterfall<Executed, Executed> => POST_EXECUTE;
     /// `agent/turn-stopping`: every listener votes; a vote to go on is a message steered in.
@@ -268,9 +268,10 @@ prints! {
     Vec<Section>: q => q;
     RequestPoint: q => &q.proposal;
     FailedAttempt: q => &q.failure;
-    // Nobody reads the body here; its length and route tell one request from another.
-    Outgoing: q => (&q.header.provider, &q.header.model, q.body.len());
+    // It cannot be changed on the way, only replaced by another.
+    Outgoing: q => (&q.header().provider, &q.header().model, q.body().len());
     Call: q => (&q.name, &q.arguments, &q.cwd, q.permissions);
+    Started: q => (&q.name, &q.arguments, &q.cwd, q.permissions);
     Executed: q => (&q.done, &q.contexts);
     Done: a => a;
     Result<Verdict, Failure>: a => a;

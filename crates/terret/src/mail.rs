@@ -115,9 +115,10 @@ pub struct Reading {
     pub log: PathBuf,
 }
 
+/// What is posted to a driver; small, since an idle agent's mailbox is as large as some of them.
 pub(crate) enum Mail {
-    Send { send: Send, ack: oneshot::Sender<Result<(), Error>>, settled: oneshot::Sender<Settlement> },
-    Input { input: Input, ack: oneshot::Sender<Result<(), Error>> },
+    Send { send: Box<Send>, ack: oneshot::Sender<Result<(), Error>>, settled: oneshot::Sender<Settlement> },
+    Input { input: Box<Input>, ack: oneshot::Sender<Result<(), Error>> },
     Look { reading: oneshot::Sender<Reading> },
     Reader { from: u64, reader: oneshot::Sender<Result<Box<dyn std::io::Read + std::marker::Send>, Error>> },
     Shutdown { done: oneshot::Sender<()> },
@@ -134,7 +135,7 @@ impl Handle {
 
     pub(crate) async fn input(&self, input: Input) -> Result<(), Error> {
         let (ack, acked) = oneshot::channel();
-        self.post(Mail::Input { input, ack }).await?;
+        self.post(Mail::Input { input: Box::new(input), ack }).await?;
         acked.await.map_err(|_| Error::Gone)?
     }
 
@@ -147,7 +148,7 @@ impl Handle {
         let (ack, acked) = oneshot::channel();
         let (settle, settled) = oneshot::channel();
         let id = send.message.id.clone();
-        self.post(Mail::Send { send, ack, settled: settle }).await?;
+        self.post(Mail::Send { send: Box::new(send), ack, settled: settle }).await?;
         acked.await.map_err(|_| Error::Gone)??;
         Ok(Receipt { id, settled })
     }
@@ -161,6 +162,8 @@ impl Handle {
     /// its mailbox is full.
     pub fn cancel_now(&self, cause: Cause) -> Result<(), Error> {
         let (ack, _) = oneshot::channel();
-        self.0.try_send(Mail::Input { input: Input::Cancel { cause }, ack }).map_err(|_| Error::Gone)
+        self.0
+            .try_send(Mail::Input { input: Box::new(Input::Cancel { cause }), ack })
+            .map_err(|_| Error::Gone)
     }
 }

@@ -19,6 +19,7 @@ use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use terret_core::chunk::{Failure, code};
 use terret_core::fact::{Header, RequestAttempt, SeamChanged, ToolSpec};
+use terret_core::id::SessionId;
 use terret_core::input::{Answer, Record};
 use terret_core::message::Message;
 use terret_core::raw::Raw;
@@ -32,14 +33,14 @@ use crate::hook::{
 };
 use crate::mail::Handle;
 use crate::model::{Adapter, Models, Prepared};
-use crate::request::{ChunkStream, Outgoing, Proposal};
+use crate::request::{ChunkStream, Outgoing, Proposal, not_the_logged};
 use crate::store::Durable;
 use crate::tool::Tool;
 use prompt::Context;
 
 /// Everything outside that one agent reaches.
 pub(crate) struct World {
-    pub(crate) session: String,
+    pub(crate) session: SessionId,
     pub(crate) cwd: Arc<PathBuf>,
     pub(crate) permissions: Permissions,
     pub(crate) identity: Option<String>,
@@ -211,12 +212,20 @@ impl World {
     /// Sends a request the log durably knows.
     pub(crate) fn stream(
         self: Arc<Self>,
-        _durable: Durable<RequestAttempt>,
+        asked: (u32, u32, u32),
+        proof: Durable<RequestAttempt>,
         header: Arc<Header>,
         body: Bytes,
         adapter: Option<Arc<dyn Adapter>>,
     ) -> BoxStream<'static, Reply> {
-        let outgoing = Outgoing { header, body, idle_timeout: self.idle_timeout };
+        let RequestAttempt { turn, step, attempt, .. } = *proof.fact();
+        let asked_for = *proof.session() == self.session && (turn, step, attempt) == asked;
+        let outgoing = match Outgoing::new(proof, header, body, self.idle_timeout) {
+            Ok(outgoing) if asked_for => outgoing,
+            // A proof of something else proves nothing here, even of the same bytes.
+            Ok(_) => return one(Reply::Answer(Answer::Broken(not_the_logged()))),
+            Err(failure) => return one(Reply::Answer(Answer::Broken(failure))),
+        };
         let seams = self.registry.now();
         let open = async move {
             let last = move |outgoing: Outgoing| {
@@ -278,6 +287,9 @@ fn replies(stream: ChunkStream) -> BoxStream<'static, Reply> {
 fn one(reply: Reply) -> BoxStream<'static, Reply> {
     futures_util::stream::once(std::future::ready(reply)).boxed()
 }
+
+#[cfg(test)]
+mod tests;
 
 /// A route without an adapter goes into the header as it was proposed.
 fn as_proposed(proposal: &Proposal) -> Prepared {

@@ -113,7 +113,7 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<44}{:>10}{:>10}{:>8}  bound", "", self.subject, "floor", "ratio")?;
+        writeln!(f, "{:<56}{:>10}{:>10}{:>8}  bound", "", self.subject, "floor", "ratio")?;
         for row in &self.rows {
             let verdict = match row.verdict {
                 Verdict::Pass => "PASS",
@@ -122,7 +122,7 @@ impl fmt::Display for Table {
                 Verdict::Broken => "BROKEN",
             };
             let line = format!(
-                "{:<44}{:>10}{:>10}{:>8}  {:<14} {verdict}",
+                "{:<56}{:>10}{:>10}{:>8}  {:<14} {verdict}",
                 row.what, row.subject, row.floor, row.ratio, row.bound
             );
             writeln!(f, "{}", line.trim_end())?;

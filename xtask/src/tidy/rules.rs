@@ -80,17 +80,17 @@ const CORE: &[Module] = &[
 ];
 
 /// `core` is the re-exported crate below. `call`, `request` and `mail` are the words that cross between loop and
-/// outside. The four adapters (`store`, `model`, `tool`, `hook`) know those and not each other; above them
+/// outside; the first two hold the proofs that `store` makes. The four adapters (`store`, `model`, `tool`, `hook`) know those and not each other; above them
 /// `world`, `driver`, `agent`, each on the one before; `policy`, `config` and `inspect` are ordinary parts.
 const TERRET: &[Module] = &[
     Module { name: "core", uses: "" },
     Module { name: "limits", uses: "core" },
     Module { name: "error", uses: "core limits" },
     Module { name: "clock", uses: "core limits error" },
-    Module { name: "call", uses: "core" },
-    Module { name: "request", uses: "core" },
     Module { name: "mail", uses: "core error" },
     Module { name: "store", uses: "core limits error clock" },
+    Module { name: "call", uses: "core store" },
+    Module { name: "request", uses: "core store" },
     Module { name: "model", uses: "core limits error clock request" },
     Module { name: "tool", uses: "core limits error clock call" },
     Module { name: "hook", uses: "core limits error clock call request mail" },
@@ -102,6 +102,6 @@ const TERRET: &[Module] = &[
         name: "agent",
         uses: "core limits error clock call request mail store model tool hook config policy world driver",
     },
-    Module { name: "testing", uses: "core model agent" },
+    Module { name: "testing", uses: "core error call request store model agent" },
     Module { name: "inspect", uses: "core limits error clock store model" },
 ];

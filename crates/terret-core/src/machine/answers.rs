@@ -22,9 +22,7 @@ const PRE_STEP: &str = "agent/pre-step";
 
 impl Machine {
     pub(super) fn answer(&mut self, question: Question, answer: Answer, out: &mut Vec<Decided>) -> Handled {
-        let mut owed = Vec::new();
-        self.effects(&mut owed);
-        if !owed.iter().any(|effect| effect.question() == question) {
+        if !self.asks(question) {
             return Handled::Late;
         }
         match (question, answer) {

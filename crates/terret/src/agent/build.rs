@@ -239,7 +239,7 @@ impl Builder {
 
     fn start(self, opened: Opened, folds: Folds, registry: Arc<Registry>) -> Result<Agent, Error> {
         let world = World {
-            session: opened.header.id.to_string(),
+            session: opened.header.id.clone(),
             cwd: Arc::new(self.cwd),
             permissions: self.permissions,
             identity: self.identity,
@@ -268,6 +268,8 @@ impl Builder {
         if at_rest {
             driver.rest()?;
         }
+        // A future holds what it runs on more than once.
+        let driver = Box::new(driver);
         tokio::spawn(async move {
             if std::panic::AssertUnwindSafe(driver.run()).catch_unwind().await.is_err() {
                 // What was written stays; who waits must learn that nothing more comes.

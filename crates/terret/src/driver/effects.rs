@@ -7,15 +7,15 @@ use futures_util::stream::{BoxStream, StreamExt};
 use terret_core::chunk::{Failure, code};
 use terret_core::effect::{Effect, Question};
 use terret_core::fact::Outcome;
-use terret_core::id::Digest;
 use terret_core::input::{Answer, Input};
 use terret_core::raw::Raw;
 
-use super::Driver;
-use crate::call::Done;
+use super::{Driver, Sending};
+use crate::call::{Done, unknown_call};
 use crate::error::Error;
 use crate::hook::{FailedAttempt, Stopping};
 use crate::model::Proposal;
+use crate::request::not_the_logged;
 use crate::world::{Reply, words_of};
 
 /// Where a request's configuration comes from: what this run says, else what the log says, else what the
@@ -41,7 +41,7 @@ impl Driver {
 
     /// Whether this question is still asked.
     pub(super) fn asks(&self, question: &Question) -> bool {
-        self.owed().iter().any(|effect| effect.question() == *question)
+        self.ledger.machine.asks(*question)
     }
 
     /// Whether something that leaves the process waits to be started.
@@ -123,13 +123,16 @@ impl Driver {
                 continue;
             }
             match effect {
-                Effect::Stream { .. } => self.send(question)?,
-                Effect::Run { call, .. } => {
-                    let started = self.ledger.folds.started.get(&call).cloned();
-                    let token = started.and_then(|(seq, fact)| self.ledger.journal.call(seq, fact));
-                    // Not synced yet: the next barrier brings the token.
-                    let Some(token) = token else { continue };
-                    let run = self.world.clone().run(token, self.stop.subscribe());
+                Effect::Stream { turn, step, attempt } => self.send((turn, step, attempt))?,
+                Effect::Run { call, run, .. } => {
+                    let Some(proof) = self.ledger.journal.call(call) else {
+                        self.unproven(
+                            question,
+                            Answer::Settled { settled: unknown_call(), contexts: Vec::new() },
+                        )?;
+                        continue;
+                    };
+                    let run = self.world.clone().run((call, run), proof, self.stop.subscribe());
                     let answers = futures_util::stream::once(run).boxed();
                     self.running.insert(question, contained(question, answers));
                 }
@@ -144,32 +147,30 @@ impl Driver {
     }
 
     /// Hands a logged request to the transport, if it is still exactly the one the log names.
-    fn send(&mut self, question: Question) -> Result<(), Error> {
-        let logged = self.ledger.folds.attempt.clone();
-        let token = logged.and_then(|(seq, fact)| self.ledger.journal.request(seq, fact));
-        let Some(token) = token else { return Ok(()) };
-        let sending = self.sending.take();
-        let attempt = token.fact();
-        let same = match (&sending, self.ledger.folds.request.header()) {
-            (Some(sending), Some(header)) => {
-                sending.digest == attempt.digest
-                    && sending.header == *header
-                    && sending.body.as_ref().map(|body| Digest::of(body)) == attempt.wire_digest
-            }
-            (Some(_) | None, _) => false,
+    fn send(&mut self, asked: (u32, u32, u32)) -> Result<(), Error> {
+        let question = Question::Stream(asked.0, asked.1, asked.2);
+        let Some(proof) = self.ledger.journal.request() else {
+            return self.unproven(question, Answer::Broken(not_the_logged()));
         };
-        match sending {
-            Some(sending) if same => {
-                let body = sending.body.unwrap_or_default();
-                let stream = self.world.clone().stream(token, sending.header, body, sending.adapter);
+        let header = self.ledger.folds.request.header();
+        let logged = |s: &Sending| s.digest == proof.fact().digest && Some(&s.header) == header;
+        match self.sending.take().filter(logged) {
+            Some(Sending { header, body, adapter, .. }) => {
+                let body = body.unwrap_or_default();
+                let stream = self.world.clone().stream(asked, proof, header, body, adapter);
                 self.running.insert(question, contained(question, stream));
             }
-            Some(_) | None => {
-                let text = "what was about to be sent is not what the log says: nothing was sent";
-                let failure = Failure::new(code::RECONSTRUCTION, text);
-                let now = self.world.clock.epoch_ms();
-                self.ledger.take(now, Input::Answer(question, Answer::Broken(failure)))?;
+            None => {
+                self.take(Input::Answer(question, Answer::Broken(not_the_logged())))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Something asked for has no proof: the next barrier brings it, or nothing ever will.
+    fn unproven(&mut self, question: Question, refused: Answer) -> Result<(), Error> {
+        if !self.ledger.journal.is_behind() {
+            self.take(Input::Answer(question, refused))?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use terret_core::decided::Decided;
 use terret_core::digest::message_digest;
 use terret_core::fact::Fact;
-use terret_core::id::{CallId, Digest, MsgId, Seq};
+use terret_core::id::{Digest, MsgId};
 use terret_core::input::Input;
 use terret_core::line::Event;
 use terret_core::machine::{Handled, Machine};
@@ -46,10 +46,6 @@ pub(crate) struct Folds {
     rewrites: u64,
     /// Who had the open step's request sent to its provider again, a name for each time.
     pub(super) retried: Vec<String>,
-    /// Where each call of the open turn was last started.
-    pub(super) started: HashMap<CallId, (Seq, terret_core::fact::ToolCall)>,
-    /// The last attempt.
-    pub(super) attempt: Option<(Seq, terret_core::fact::RequestAttempt)>,
 }
 
 impl Folds {
@@ -80,11 +76,6 @@ impl Folds {
                 }
             }
             Fact::RequestRetry(retry) => self.retried.push(retry.by.clone()),
-            Fact::RequestAttempt(attempt) => self.attempt = Some((event.seq, attempt.clone())),
-            Fact::ToolCall(call) => {
-                self.started.insert(call.call, (event.seq, call.clone()));
-            }
-            Fact::TurnEnd(_) => self.started.clear(),
             Fact::WriterOpened(_)
             | Fact::WriterIdle(_)
             | Fact::InboxClaimed(_)
@@ -92,13 +83,16 @@ impl Folds {
             | Fact::InboxReleased(_)
             | Fact::TurnStart(_)
             | Fact::TurnCancel(_)
+            | Fact::TurnEnd(_)
             | Fact::StepEnd(_)
             | Fact::UserMessage(_)
             | Fact::SurfaceReplaced(_)
             | Fact::RequestContext(_)
+            | Fact::RequestAttempt(_)
             | Fact::RequestFailed(_)
             | Fact::AssistantChunk(_)
             | Fact::AssistantMessage(_)
+            | Fact::ToolCall(_)
             | Fact::ToolResult(_)
             | Fact::ApprovalAsked(_)
             | Fact::ApprovalDecided(_)

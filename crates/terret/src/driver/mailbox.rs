@@ -28,7 +28,7 @@ impl Driver {
                     // Sent again: acknowledged again, and nothing changes.
                     Some(_) => {}
                     None => {
-                        if self.take(Input::Send(send))? == Handled::Refused {
+                        if self.take(Input::Send(*send))? == Handled::Refused {
                             let why = "the message it should replace is no longer pending";
                             let _ = ack.send(Err(Error::Refused(why)));
                             return Ok(());
@@ -46,13 +46,13 @@ impl Driver {
                     let _ = ack.send(Err(Error::TooLarge { bytes, limit: MAX_MESSAGE_BYTES }));
                     return Ok(());
                 }
-                if let Input::Record(Record::Surface(replaced)) = &input
+                if let Input::Record(Record::Surface(replaced)) = &*input
                     && let Err(why) = self.ledger.folds.request.messages().may_replace(replaced)
                 {
                     let _ = ack.send(Err(Error::Refused(why)));
                     return Ok(());
                 }
-                match self.take(input)? {
+                match self.take(*input)? {
                     Handled::Refused => {
                         let why = "a turn is closing or waits for recovery, or the call is not being judged";
                         let _ = ack.send(Err(Error::Refused(why)));

@@ -54,8 +54,11 @@ impl BodyCache {
                 Open { header, rewrites, taken: 0, body, hashed: 0, hasher: blake3::Hasher::new() }
             }
         };
+        // Each part is hashed as soon as it is there: whatever happens to it later shows when the whole is hashed.
+        open.hash();
         for projected in &list[open.taken..] {
             open.body.push(&projected.message);
+            open.hash();
         }
         open.taken = list.len();
         let bytes = open.body.bytes();
@@ -66,13 +69,17 @@ impl BodyCache {
 }
 
 impl Open {
-    /// blake3 of the body; hashes what is new since the last one.
-    fn digest(&mut self, bytes: &[u8]) -> Digest {
-        let stable = self.body.stable().clamp(self.hashed, bytes.len());
-        self.hasher.update(&bytes[self.hashed..stable]);
-        self.hashed = stable;
+    /// Hashes what became stable.
+    fn hash(&mut self) {
+        let stable = self.body.stable();
+        self.hasher.update(&stable[self.hashed.min(stable.len())..]);
+        self.hashed = self.hashed.max(stable.len());
+    }
+
+    /// blake3 of the body; hashes only its end.
+    fn digest(&self, bytes: &[u8]) -> Digest {
         let mut whole = self.hasher.clone();
-        whole.update(&bytes[stable..]);
+        whole.update(&bytes[self.hashed.min(bytes.len())..]);
         Digest(*whole.finalize().as_bytes())
     }
 }
@@ -81,30 +88,65 @@ impl Open {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::time::Duration;
+
     use terret_core::fact::{Fact, StepStart, UserMessage};
     use terret_core::line::Event;
     use terret_core::message::Message;
 
     use super::*;
 
-    #[test]
-    fn the_grown_digest_is_that_of_the_whole_body() {
-        let mut header = Header {
+    fn header(wire: &str) -> Header {
+        let dialect = crate::model::openai_chat::dialect::Dialect::default();
+        Header {
             provider: "p".into(),
             model: "m".into(),
-            wire: "openai-chat@1".into(),
-            dialect: terret_core::raw::Raw::from_value(
-                &crate::model::openai_chat::dialect::Dialect::default(),
-            )
-            .unwrap(),
+            wire: wire.into(),
+            dialect: terret_core::raw::Raw::from_value(&dialect).unwrap(),
             parameters: Default::default(),
             defaults: Vec::new(),
             system: Some("s".into()),
             tools: Vec::new(),
+        }
+    }
+
+    /// A body whose parts changed after they were serialised.
+    struct Corrupt(Bytes);
+
+    impl Body for Corrupt {
+        fn push(&mut self, _: &Message) {}
+        fn bytes(&mut self) -> Bytes {
+            self.0.clone()
+        }
+        fn stable(&self) -> &[u8] {
+            &self.0[..self.0.len() - 2]
+        }
+    }
+
+    #[test]
+    fn a_part_that_changed_in_the_cache_no_longer_has_its_digest() {
+        let header = Arc::new(header("script@1"));
+        let (mut cache, messages) = (BodyCache::default(), Messages::default());
+        let good = cache.build(&header, &messages).unwrap().unwrap();
+        assert_eq!(good.digest, Digest::of(&good.bytes));
+        let mut bytes = good.bytes.to_vec();
+        bytes[3] ^= 1;
+        cache.open.as_mut().unwrap().body = Box::new(Corrupt(bytes.into()));
+        let bad = cache.build(&header, &messages).unwrap().unwrap();
+        // The log gets the digest of what was serialised; what is sent is hashed whole, and refused.
+        assert_eq!(bad.digest, good.digest);
+        let send = |built: Built| {
+            let proof = crate::testing::attempted(&header, built.digest, built.bytes.len()).unwrap();
+            crate::request::Outgoing::new(proof, header.clone(), built.bytes, Duration::from_secs(1))
         };
+        assert!(send(good).is_ok());
+        assert_eq!(send(bad).unwrap_err().code, class::RECONSTRUCTION);
+    }
+
+    #[test]
+    fn the_grown_digest_is_that_of_the_whole_body() {
         for wire in ["openai-chat@1", "script@1"] {
-            header.wire = wire.into();
-            let header = Arc::new(header.clone());
+            let header = Arc::new(header(wire));
             let (mut cache, mut messages) = (BodyCache::default(), Messages::default());
             for step in 1..6 {
                 let enter = Fact::StepStart(StepStart { turn: 1, step, admits: 1 });

@@ -6,6 +6,7 @@
 mod body;
 pub mod compact;
 pub mod failure;
+mod grown;
 pub mod http;
 pub mod models;
 pub mod openai_chat;
@@ -72,9 +73,10 @@ pub trait Body: Send {
     /// The whole body as of now.
     fn bytes(&mut self) -> Bytes;
 
-    /// Bytes at its front that every later body repeats: what is hashed once. Too few cost time, never truth.
-    fn stable(&self) -> usize {
-        0
+    /// The front that every later body repeats: it is hashed once, as soon as it is there. Too little costs time,
+    /// never truth.
+    fn stable(&self) -> &[u8] {
+        &[]
     }
 }
 

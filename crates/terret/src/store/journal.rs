@@ -1,8 +1,10 @@
 //! The one way into a log: encodes facts, writes them together, syncs, and mints the tokens without which
 //! nothing may leave the process.
 
+use std::collections::BTreeMap;
+
 use terret_core::fact::{Fact, RequestAttempt, ToolCall};
-use terret_core::id::{Digest, Seq};
+use terret_core::id::{CallId, Digest, Seq, SessionId};
 use terret_core::limits::MAX_LINE_BYTES;
 use terret_core::line::{LineError, Tip};
 
@@ -20,17 +22,28 @@ pub struct Journal {
     held: usize,
     /// The chain's value behind the last line written.
     head: Digest,
+    session: SessionId,
+    /// The last attempt recorded here, until its proof is given out.
+    attempt: Option<(Seq, RequestAttempt)>,
+    /// Calls of the open turn recorded here, until their proofs are given out.
+    calls: BTreeMap<CallId, (Seq, ToolCall)>,
 }
 
-/// Proof that a fact is durable: only a [`Journal`] makes one, only after the sync that covers it. Sending a
-/// request and running a tool demand it.
+/// Proof that a fact is durable: only a [`Journal`] makes one, of a fact it recorded itself, after the sync that
+/// covers it, and once. Sending a request and running a tool use one up.
 #[derive(Debug)]
 pub struct Durable<T> {
+    session: SessionId,
     seq: Seq,
     fact: T,
 }
 
 impl<T> Durable<T> {
+    /// The session whose log has the fact.
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+
     /// Where the fact stands.
     pub fn seq(&self) -> Seq {
         self.seq
@@ -52,10 +65,14 @@ impl Journal {
     pub fn new(opened: Opened) -> Self {
         let before = opened.tip.next_seq().checked_sub(1);
         let head = opened.tip.head();
+        let session = opened.header.id.clone();
         Journal {
+            session,
+            attempt: None,
+            calls: BTreeMap::new(),
             log: opened.log,
             tip: opened.tip,
-            pending: Vec::with_capacity(64 << 10),
+            pending: Vec::new(),
             written: before,
             // What an earlier writer left may still be unsynced: the first barrier covers it.
             synced: None,
@@ -73,7 +90,19 @@ impl Journal {
             other => Error::Poisoned { path: self.log.path().to_owned(), why: other.to_string() },
         })?;
         self.announced = announce.or(self.announced);
+        self.remember(seq, fact);
         Ok(seq)
+    }
+
+    /// Keeps what a proof will be asked for.
+    fn remember(&mut self, seq: Seq, fact: &Fact) {
+        if let Fact::RequestAttempt(attempt) = fact {
+            self.attempt = Some((seq, attempt.clone()));
+        } else if let Fact::ToolCall(call) = fact {
+            self.calls.insert(call.call, (seq, call.clone()));
+        } else if let Fact::TurnEnd(_) = fact {
+            (self.attempt, self.calls) = (None, BTreeMap::new());
+        }
     }
 
     /// Writes what waits, by one write. Says whether there was anything.
@@ -119,19 +148,28 @@ impl Journal {
         self.synced.is_some_and(|d| seq <= d)
     }
 
-    /// The token for sending the request of this attempt, once it is synced.
-    pub fn request(&self, seq: Seq, fact: RequestAttempt) -> Option<Durable<RequestAttempt>> {
-        self.is_synced(seq).then_some(Durable { seq, fact })
+    /// The proof for sending the request of the last attempt: once it is synced, and once.
+    pub fn request(&mut self) -> Option<Durable<RequestAttempt>> {
+        let seq = self.attempt.as_ref()?.0;
+        let (seq, fact) = if self.is_synced(seq) { self.attempt.take()? } else { return None };
+        Some(Durable { session: self.session.clone(), seq, fact })
     }
 
-    /// The token for running this call, once it is synced.
-    pub fn call(&self, seq: Seq, fact: ToolCall) -> Option<Durable<ToolCall>> {
-        self.is_synced(seq).then_some(Durable { seq, fact })
+    /// The proof for running this call: once it is synced, and once.
+    pub fn call(&mut self, call: CallId) -> Option<Durable<ToolCall>> {
+        let seq = self.calls.get(&call)?.0;
+        let (seq, fact) = if self.is_synced(seq) { self.calls.remove(&call)? } else { return None };
+        Some(Durable { session: self.session.clone(), seq, fact })
     }
 
     /// Seq of the last line written and the chain's value there; `None` in an empty log.
     pub fn head(&self) -> Option<(Seq, Digest)> {
         self.written.map(|seq| (seq, self.head))
+    }
+
+    /// Gives back room that only a stream of events needs.
+    pub fn rest(&mut self) {
+        self.pending.shrink_to_fit();
     }
 
     /// What waits now is written only together with something that comes later.
@@ -150,6 +188,8 @@ impl Journal {
         self.held = 0;
         // What said how far the log is synced may be among what was dropped: it is said again.
         self.announced = None;
+        // What was dropped proves nothing, and what is left of the open turn is closed.
+        (self.attempt, self.calls) = (None, BTreeMap::new());
         self.written = tip.next_seq().checked_sub(1);
         self.head = tip.head();
         self.tip = tip;

@@ -11,7 +11,7 @@ use terret_core::fact::{EffectClass, ToolSpec};
 use super::arguments::{INVALID_ARGUMENTS, parse_args, schema};
 use super::splice::{Missing, Splice, splice};
 use super::write::path_data;
-use super::{Call, Done, Tool, files, paths};
+use super::{Call, Done, Started, Tool, files, paths};
 use crate::limits::{EDIT_FILE_BYTES, EDIT_PLACES, EDIT_SNIPPET_LINES, READ_LINE_BYTES};
 
 /// Replaces text in a file.
@@ -50,7 +50,8 @@ impl Tool for Edit {
         paths::write_target(call, &args.path).map(drop)
     }
 
-    fn run(&self, call: Call) -> BoxFuture<'static, Done> {
+    fn run(&self, started: Started) -> BoxFuture<'static, Done> {
+        let call = started.into_call();
         Box::pin(files::blocking(call, |call| edit(call, &checked(call)?)))
     }
 }

@@ -12,7 +12,7 @@ use terret_core::message::Block;
 use terret_core::raw::Raw;
 
 use super::arguments::{parse_args, parse_text, schema};
-use super::{Call, Done, Tool};
+use super::{Call, Done, Started, Tool};
 
 /// Makes a tool from an async closure over its arguments.
 ///
@@ -155,8 +155,8 @@ impl Tool for FunctionTool {
         (self.check)(&call.name, &call.arguments)
     }
 
-    fn run(&self, call: Call) -> BoxFuture<'static, Done> {
-        (self.run)(call)
+    fn run(&self, started: Started) -> BoxFuture<'static, Done> {
+        (self.run)(started.into_call())
     }
 }
 

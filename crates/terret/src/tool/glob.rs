@@ -10,7 +10,7 @@ use terret_core::fact::{CallMode, EffectClass, ToolSpec};
 
 use super::arguments::{INVALID_ARGUMENTS, parse_args, parse_text, schema};
 use super::walk::walk;
-use super::{Call, Done, Tool, files, paths};
+use super::{Call, Done, Started, Tool, files, paths};
 use crate::limits::GLOB_PATHS;
 
 /// Finds files by name.
@@ -50,7 +50,8 @@ impl Tool for Glob {
         parse_args::<Args>(call).map(drop)
     }
 
-    fn run(&self, call: Call) -> BoxFuture<'static, Done> {
+    fn run(&self, started: Started) -> BoxFuture<'static, Done> {
+        let call = started.into_call();
         Box::pin(files::blocking(call, |call| glob(call, &parse_args(call)?)))
     }
 }

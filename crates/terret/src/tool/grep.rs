@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::arguments::{INVALID_ARGUMENTS, parse_args, parse_text, schema};
 use super::glob::{matcher, normal};
 use super::walk::walk;
-use super::{Call, Done, Tool, files, paths};
+use super::{Call, Done, Started, Tool, files, paths};
 use crate::limits::{GREP_BYTES, GREP_CONTEXT_LINES, GREP_HEAP_BYTES, GREP_LINE_BYTES, GREP_MATCHES};
 
 /// Finds lines by a regular expression.
@@ -60,7 +60,8 @@ impl Tool for Grep {
         regex(call, &args).map(drop)
     }
 
-    fn run(&self, call: Call) -> BoxFuture<'static, Done> {
+    fn run(&self, started: Started) -> BoxFuture<'static, Done> {
+        let call = started.into_call();
         Box::pin(files::blocking(call, |call| grep(call, &parse_args(call)?)))
     }
 }

@@ -12,8 +12,6 @@ mod process;
 mod read;
 mod shell;
 mod splice;
-#[cfg(test)]
-mod testing;
 mod walk;
 mod write;
 
@@ -22,7 +20,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use terret_core::fact::{CallMode, EffectClass, Outcome, ToolSpec};
 
-pub use crate::call::{Call, Done, Permissions};
+pub use crate::call::{Call, Done, Permissions, Started};
 pub use arguments::{INVALID_ARGUMENTS, parse_args, parse_text, schema};
 pub use edit::Edit;
 pub use function::{FunctionTool, IntoDone, tool, tool_with_call};
@@ -54,8 +52,8 @@ pub trait Tool: Send + Sync {
         Ok(())
     }
 
-    /// Does it. Never called twice by itself for one call.
-    fn run(&self, call: Call) -> BoxFuture<'static, Done>;
+    /// Does it. Nobody can ask for it without the proof that the log durably knows the call.
+    fn run(&self, started: Started) -> BoxFuture<'static, Done>;
 }
 
 /// The tools every agent has, in the order the model sees them.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use terret_core::fact::{CallMode, EffectClass, ToolSpec};
 
 use super::arguments::{parse_args, parse_text, schema};
-use super::{Call, Done, Tool, files, paths};
+use super::{Call, Done, Started, Tool, files, paths};
 use crate::limits::{BINARY_PROBE_BYTES, READ_BYTES, READ_LINE_BYTES, READ_LINES};
 
 /// Reads a text file.
@@ -50,7 +50,8 @@ impl Tool for Read {
         parse_args::<Args>(call).map(drop)
     }
 
-    fn run(&self, call: Call) -> BoxFuture<'static, Done> {
+    fn run(&self, started: Started) -> BoxFuture<'static, Done> {
+        let call = started.into_call();
         Box::pin(files::blocking(call, |call| read(call, &parse_args(call)?)))
     }
 }

@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::arguments::{parse_args, schema};
 use super::capture::Capture;
 use super::process::{Group, spawn};
-use super::{Call, Done, Tool, paths};
+use super::{Call, Done, Started, Tool, paths};
 use crate::limits::{
     SHELL_DRAIN_MS, SHELL_GRACE_MS, SHELL_HEAD_BYTES, SHELL_POLL_MS, SHELL_READ_BYTES, SHELL_TAIL_BYTES,
     SHELL_TIMEOUT_MAX_MS, SHELL_TIMEOUT_MS,
@@ -66,7 +66,8 @@ impl Tool for Shell {
         paths::may_change(call)
     }
 
-    fn run(&self, call: Call) -> BoxFuture<'static, Done> {
+    fn run(&self, started: Started) -> BoxFuture<'static, Done> {
+        let call = started.into_call();
         Box::pin(async move {
             let checked = paths::may_change(&call).and_then(|()| parse_args::<Args>(&call));
             match checked {

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+pub(in crate::tool) mod support;
+
 use super::*;
 
 #[test]

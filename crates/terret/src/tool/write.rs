@@ -9,7 +9,7 @@ use terret_core::fact::{EffectClass, ToolSpec};
 use terret_core::raw::Raw;
 
 use super::arguments::{parse_args, schema};
-use super::{Call, Done, Tool, files, paths};
+use super::{Call, Done, Started, Tool, files, paths};
 
 /// Writes a whole file.
 pub struct Write;
@@ -43,7 +43,8 @@ impl Tool for Write {
         paths::write_target(call, &args.path).map(drop)
     }
 
-    fn run(&self, call: Call) -> BoxFuture<'static, Done> {
+    fn run(&self, started: Started) -> BoxFuture<'static, Done> {
+        let call = started.into_call();
         Box::pin(files::blocking(call, |call| write(call, &parse_args(call)?)))
     }
 }

@@ -13,7 +13,7 @@ use terret_core::raw::Raw;
 
 use super::consent::{Recorder, recording};
 use super::{Reply, World};
-use crate::call::{Call, Done};
+use crate::call::{Call, Done, Started, unknown_call};
 use crate::hook::{self, Admission, Executed, Seams, Stop, Trace};
 use crate::limits::MAX_RESULT_BYTES;
 use crate::store::Durable;
@@ -95,18 +95,27 @@ impl World {
     }
 
     /// Runs a call the log durably knows. Asked to stop, it has the grace limit to settle.
-    pub(crate) fn run(self: Arc<Self>, durable: Durable<ToolCall>, stop: Stop) -> BoxFuture<'static, Reply> {
+    pub(crate) fn run(
+        self: Arc<Self>,
+        (id, run): (CallId, u32),
+        proof: Durable<ToolCall>,
+        stop: Stop,
+    ) -> BoxFuture<'static, Reply> {
         let seams = self.registry.now().of_tools();
         async move {
-            let started = durable.into_fact();
-            let call = self.call(started.call, &started.name, &started.arguments, stop);
+            let fact = proof.fact();
+            if *proof.session() != self.session || (fact.call, fact.run) != (id, run) {
+                return Reply::Answer(Answer::Settled { settled: unknown_call(), contexts: Vec::new() });
+            }
+            let call = self.call(id, &fact.name, &fact.arguments, stop);
+            let started = Started::new(proof, call.clone());
             let (mut asked, grace) = (call.clone(), self.grace);
             let overdue = async move {
                 asked.stopped().await;
                 tokio::time::sleep(grace).await;
             };
             let mut notes = Vec::new();
-            let work = self.execute(&seams, call, &mut notes);
+            let work = self.execute(&seams, call, started, &mut notes);
             let (settled, contexts) = tokio::select! {
                 biased;
                 executed = work => (executed.done, executed.contexts),
@@ -120,15 +129,21 @@ impl World {
         .boxed()
     }
 
-    async fn execute(&self, seams: &Seams, call: Call, notes: &mut Vec<SeamChanged>) -> Executed {
+    async fn execute(
+        &self,
+        seams: &Seams,
+        call: Call,
+        started: Started,
+        notes: &mut Vec<SeamChanged>,
+    ) -> Executed {
         let trace = Trace::default();
         let missing = Done::error(&call.name, "unknown-tool", "the tool is no longer there");
         let tool = self.tool(&call.name).cloned();
-        let last = move |call: Call| match tool {
-            Some(tool) => contained(tool, call),
+        let last = move |started: Started| match tool {
+            Some(tool) => contained(tool, started),
             None => std::future::ready(missing).boxed(),
         };
-        let done = seams.execute.ask(call.clone(), &trace, last).await;
+        let done = seams.execute.ask(started, &trace, last).await;
         notes.extend(trace.facts(hook::EXECUTE));
         let executed = Executed { call, done, contexts: Vec::new() };
         let last = |executed| std::future::ready(executed).boxed();
@@ -170,9 +185,9 @@ pub(crate) fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
 }
 
 /// A panic inside a tool is that call's error, not the turn's end.
-fn contained(tool: Arc<dyn Tool>, call: Call) -> BoxFuture<'static, Done> {
-    let name = call.name.clone();
-    let run = std::panic::AssertUnwindSafe(async move { tool.run(call).await });
+fn contained(tool: Arc<dyn Tool>, started: Started) -> BoxFuture<'static, Done> {
+    let name = started.name.clone();
+    let run = std::panic::AssertUnwindSafe(async move { tool.run(started).await });
     async move {
         run.catch_unwind().await.unwrap_or_else(|panic| {
             Done::error(&name, "panic", format!("The tool broke down: {}", words_of(&*panic)))

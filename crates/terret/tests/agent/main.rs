@@ -7,6 +7,7 @@ mod crash;
 mod faults;
 mod hard;
 mod head;
+mod rebuild;
 mod retry;
 mod seams;
 mod served;

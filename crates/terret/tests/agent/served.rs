@@ -43,7 +43,7 @@ impl Listener<Outgoing, Result<ChunkStream, Failure>> for Served {
         _: Next<'a, Outgoing, Result<ChunkStream, Failure>>,
     ) -> BoxFuture<'a, Result<ChunkStream, Failure>> {
         let plan = self.plan.lock().unwrap();
-        self.seen.lock().unwrap().push((plan.synced, plan.written, outgoing.body.clone()));
+        self.seen.lock().unwrap().push((plan.synced, plan.written, outgoing.body().clone()));
         let chunks = vec![
             Chunk::BlockStart { index: 0, block_type: BlockKind::Text, id: None, name: None },
             Chunk::TextDelta { index: 0, text: "from a plugin".into() },

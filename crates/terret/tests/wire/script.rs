@@ -1,6 +1,5 @@
 //! The scripted model, through the interface every model has.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -10,7 +9,7 @@ use terret::core::fact::Header;
 use terret::core::id::CallId;
 use terret::core::message::{Block, Message, Role, Source};
 use terret::model::provider::{Own, adapter};
-use terret::model::{Adapter, Outgoing, Proposal, codec};
+use terret::model::{Adapter, Proposal, codec};
 
 struct Play {
     adapter: Box<dyn Adapter>,
@@ -48,8 +47,8 @@ impl Play {
         messages.iter().for_each(|message| body.push(message));
         let body = body.bytes();
         let idle_timeout = Duration::from_secs(5);
-        let mut stream =
-            self.adapter.stream(Outgoing { header: Arc::new(self.header.clone()), body, idle_timeout });
+        let outgoing = terret::testing::outgoing(self.header.clone(), body, idle_timeout).unwrap();
+        let mut stream = self.adapter.stream(outgoing);
         let mut fold = Assembler::new(Route::default());
         let (mut failure, mut batches) = (None, 0);
         while let Some(item) = stream.next().await {

@@ -142,7 +142,7 @@ fn outgoing(adapter: &dyn Adapter, idle_ms: u64) -> Outgoing {
     let mut body = codec(&header.wire).unwrap().begin(&header).unwrap();
     body.push(&Message::user("u", "hi"));
     let body = body.bytes();
-    Outgoing { header: Arc::new(header), body, idle_timeout: Duration::from_millis(idle_ms) }
+    terret::testing::outgoing(header, body, Duration::from_millis(idle_ms)).unwrap()
 }
 
 type Items = Vec<Result<Vec<Chunk>, Failure>>;

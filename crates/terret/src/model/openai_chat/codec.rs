@@ -13,6 +13,7 @@ use super::dialect::{
 use super::history::{Ids, Images, placeholder};
 use super::json::{Json, Value};
 use crate::model::compact::compact;
+use crate::model::grown::Grown;
 use crate::model::{Body, Codec};
 
 /// The codec.
@@ -36,6 +37,7 @@ impl Codec for OpenAiChat {
         let mut json = Json::default();
         head(&mut json, header, &dialect);
         let mut body = ChatBody {
+            grown: Grown::new(b""),
             json,
             dialect,
             model: header.model.clone(),
@@ -51,6 +53,7 @@ impl Codec for OpenAiChat {
             };
             body.json.object(&[("role", Value::Text(role)), ("content", Value::Text(system))]);
         }
+        body.add();
         Ok(Box::new(body))
     }
 }
@@ -148,6 +151,8 @@ fn thinking(json: &mut Json, switch: Thinking, effort: &str) {
 
 struct ChatBody {
     /// The body up to the last message; the closing brackets are added on demand.
+    grown: Grown,
+    /// What is being added to it.
     json: Json,
     dialect: Dialect,
     model: String,
@@ -162,18 +167,24 @@ impl Body for ChatBody {
             Role::User => self.user(&message.content),
             Role::Assistant => self.assistant(message),
         }
+        self.add();
     }
 
     fn bytes(&mut self) -> Bytes {
-        self.json.closed("]}").into()
+        self.grown.lend("]}")
     }
 
-    fn stable(&self) -> usize {
-        self.json.len()
+    fn stable(&self) -> &[u8] {
+        self.grown.written()
     }
 }
 
 impl ChatBody {
+    fn add(&mut self) {
+        self.grown.push(self.json.as_bytes());
+        self.json.clear();
+    }
+
     fn separate(&mut self) {
         if !std::mem::replace(&mut self.empty, false) {
             self.json.push(",");

@@ -16,17 +16,14 @@ pub(super) enum Value<'a> {
 pub(super) struct Json(Vec<u8>);
 
 impl Json {
-    /// Bytes written so far.
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
+    /// What is written so far.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
     }
 
-    /// A copy with something after it.
-    pub(super) fn closed(&self, end: &str) -> Vec<u8> {
-        let mut whole = Vec::with_capacity(self.0.len() + end.len());
-        whole.extend_from_slice(&self.0);
-        whole.extend_from_slice(end.as_bytes());
-        whole
+    /// Begins anew.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -14,9 +14,9 @@ use crate::model::{ChunkStream, Outgoing};
 
 /// Sends the body and reports what comes.
 pub(super) fn stream(http: Http, request: Outgoing) -> ChunkStream {
-    let idle_timeout = request.idle_timeout;
+    let idle_timeout = request.idle_timeout();
     let sender = Sender { http, idle_timeout };
-    stream::unfold(State::Send(sender, request.body), State::next).boxed()
+    stream::unfold(State::Send(sender, request.body().clone()), State::next).boxed()
 }
 
 enum State {

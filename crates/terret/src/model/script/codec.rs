@@ -6,6 +6,7 @@ use terret_core::chunk::{Failure, code};
 use terret_core::fact::Header;
 use terret_core::message::Message;
 
+use crate::model::grown::Grown;
 use crate::model::{Body, Codec};
 
 /// The codec.
@@ -24,33 +25,29 @@ impl Codec for ScriptCodec {
         serde_json::to_writer(&mut json, header)
             .map_err(|error| Failure::new(code::INVALID_REQUEST, error.to_string()))?;
         json.extend_from_slice(b",\"messages\":[");
-        Ok(Box::new(ScriptBody { json, empty: true }))
+        Ok(Box::new(ScriptBody { grown: Grown::new(&json), empty: true }))
     }
 }
 
 struct ScriptBody {
-    json: Vec<u8>,
+    grown: Grown,
     empty: bool,
 }
 
 impl Body for ScriptBody {
     fn push(&mut self, message: &Message) {
-        if !std::mem::replace(&mut self.empty, false) {
-            self.json.push(b',');
-        }
+        let mut json = if std::mem::replace(&mut self.empty, false) { Vec::new() } else { vec![b','] };
         // A message writes itself into memory without fail: its maps have string keys.
-        let _ = serde_json::to_writer(&mut self.json, message);
+        let _ = serde_json::to_writer(&mut json, message);
+        self.grown.push(&json);
     }
 
     fn bytes(&mut self) -> Bytes {
-        let mut whole = Vec::with_capacity(self.json.len() + 2);
-        whole.extend_from_slice(&self.json);
-        whole.extend_from_slice(b"]}");
-        whole.into()
+        self.grown.lend("]}")
     }
 
-    fn stable(&self) -> usize {
-        self.json.len()
+    fn stable(&self) -> &[u8] {
+        self.grown.written()
     }
 }
 

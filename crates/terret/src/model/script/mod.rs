@@ -72,9 +72,9 @@ impl ScriptAdapter {
     }
 
     fn steps(&self, request: &Outgoing) -> Result<Vec<Step>, Failure> {
-        let model = &request.header.model;
+        let model = &request.header().model;
         let script = self.script(model)?;
-        let number = codec::answers(&request.body, script.restart_at_prompt).map_err(|error| {
+        let number = codec::answers(request.body(), script.restart_at_prompt).map_err(|error| {
             Failure::new(code::INVALID_REQUEST, format!("the body is not one of {}: {error}", codec::NAME))
         })?;
         let response = &script.responses[number % script.responses.len()];
@@ -85,7 +85,7 @@ impl ScriptAdapter {
             *count = count.saturating_add(u32::from(now));
             now
         };
-        let body_bytes = request.body.len();
+        let body_bytes = request.body().len();
         Ok(play(response, Scene { number, model, body_bytes, fails: &mut fails }))
     }
 }

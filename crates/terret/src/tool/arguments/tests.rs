@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::*;
-use crate::tool::testing::{code, text};
+use crate::tool::tests::support::{code, text};
 
 #[derive(Deserialize, JsonSchema)]
 #[allow(dead_code)]

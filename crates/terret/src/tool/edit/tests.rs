@@ -7,7 +7,7 @@ use serde_json::json;
 use terret_core::fact::Outcome;
 
 use super::*;
-use crate::tool::testing::{call, code, fifo, run, text};
+use crate::tool::tests::support::{call, code, fifo, run, started, text};
 use crate::tool::{Call, Permissions};
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn the_border_holds() {
     let outside = call(&ws, "edit", &json!({"path": "notes.md", "old": "v", "new": "w"}));
     let read_only = Call { permissions: Permissions::ReadOnly, ..outside.clone() };
     for (call, expected) in [(outside, "outside-workspace"), (read_only, "read-only")] {
-        for done in [Edit.admit(&call).unwrap_err(), Edit.run(call).await] {
+        for done in [Edit.admit(&call).unwrap_err(), Edit.run(started(call)).await] {
             assert_eq!((done.outcome, code(&done)), (Outcome::Denied, expected));
         }
     }

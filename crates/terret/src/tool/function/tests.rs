@@ -7,7 +7,7 @@ use serde_json::json;
 use terret_core::fact::Outcome;
 
 use super::*;
-use crate::tool::testing::{call, code, run, run_call, text};
+use crate::tool::tests::support::{call, code, run, run_call, started, text};
 
 #[derive(Deserialize, JsonSchema)]
 struct Add {
@@ -68,6 +68,6 @@ async fn invalid_arguments_never_start_and_run_alone() {
     assert_eq!(tool.mode(r#"{"a":1}"#), CallMode::Exclusive);
     let call = call(Path::new("/"), "add", &json!({"a": 1}));
     assert_eq!(code(&tool.admit(&call).unwrap_err()), "invalid-arguments");
-    assert_eq!(code(&tool.run(call.clone()).await), "invalid-arguments");
+    assert_eq!(code(&tool.run(started(call.clone())).await), "invalid-arguments");
     assert_eq!(code(&run_call(tool, call).await), "invalid-arguments");
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::tool::testing::{code, fifo, run, text};
+use crate::tool::tests::support::{code, fifo, run, text};
 
 fn tree() -> TempDir {
     let dir = tempfile::tempdir().unwrap();

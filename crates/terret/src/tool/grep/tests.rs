@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use terret_core::fact::Outcome;
 
 use super::*;
-use crate::tool::testing::{call, code, fifo, run, text};
+use crate::tool::tests::support::{call, code, fifo, run, started, text};
 
 fn tree(files: &[(&str, &[u8])]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -105,7 +105,7 @@ async fn a_stop_ends_the_search() {
     let dir = tree(&[("a", b"needle\n")]);
     let (sender, stop) = watch::channel(true);
     let call = Call { stop, ..call(dir.path(), "grep", &json!({"pattern": "needle"})) };
-    let done = Grep.run(call).await;
+    let done = Grep.run(started(call)).await;
     drop(sender);
     assert_eq!((done.outcome, code(&done)), (Outcome::Aborted, "aborted"));
 }

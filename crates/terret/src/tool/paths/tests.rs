@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use serde_json::json;
 
 use super::*;
-use crate::tool::testing::{call, code};
+use crate::tool::tests::support::{call, code};
 
 fn target(cwd: &Path, permissions: Permissions, path: &str) -> Result<PathBuf, String> {
     let call = Call { permissions, ..call(cwd, "write", &json!({})) };

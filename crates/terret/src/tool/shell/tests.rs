@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::tool::Permissions;
-use crate::tool::testing::{call, code, run, run_call, text};
+use crate::tool::tests::support::{call, code, run, run_call, started, text};
 
 async fn shell(command: &str, timeout_ms: u64) -> Done {
     let dir = tempfile::tempdir().unwrap();
@@ -216,7 +216,7 @@ async fn what_cannot_start_says_so() {
     assert_eq!(code(&done), "spawn");
     let call = call(dir.path(), "shell", &json!({"command": "touch x"}));
     let read_only = Call { permissions: Permissions::ReadOnly, ..call.clone() };
-    for done in [Shell.admit(&read_only).unwrap_err(), Shell.run(read_only).await] {
+    for done in [Shell.admit(&read_only).unwrap_err(), Shell.run(started(read_only)).await] {
         assert_eq!((done.outcome, code(&done)), (Outcome::Denied, "read-only"));
     }
     assert!(!dir.path().join("x").exists());

@@ -7,7 +7,7 @@ use serde_json::json;
 use terret_core::fact::Outcome;
 
 use super::*;
-use crate::tool::testing::{call, code, fifo, run, text};
+use crate::tool::tests::support::{call, code, fifo, run, started, text};
 use crate::tool::{Call, Permissions};
 
 fn names(dir: &Path) -> Vec<String> {
@@ -67,20 +67,20 @@ async fn outside_is_refused_before_and_while_running() {
     symlink("../victim", ws.join("notes.md")).unwrap();
     for path in ["notes.md", "../victim", dir.path().join("victim").to_str().unwrap()] {
         let call = call(&ws, "write", &json!({"path": path, "content": "x"}));
-        for done in [Write.admit(&call).unwrap_err(), Write.run(call).await] {
+        for done in [Write.admit(&call).unwrap_err(), Write.run(started(call)).await] {
             assert_eq!((done.outcome, code(&done)), (Outcome::Denied, "outside-workspace"), "{path}");
             assert!(text(&done).contains("--permissions full"));
         }
     }
     let inside = call(&ws, "write", &json!({"path": "x", "content": "x"}));
     let read_only = Call { permissions: Permissions::ReadOnly, ..inside };
-    for done in [Write.admit(&read_only).unwrap_err(), Write.run(read_only).await] {
+    for done in [Write.admit(&read_only).unwrap_err(), Write.run(started(read_only)).await] {
         assert_eq!((done.outcome, code(&done)), (Outcome::Denied, "read-only"));
     }
     assert_eq!(fs::read_to_string(dir.path().join("victim")).unwrap(), "v");
     assert_eq!(names(&ws), ["notes.md"]);
     let full = call(&ws, "write", &json!({"path": "notes.md", "content": "x"}));
-    let done = Write.run(Call { permissions: Permissions::Full, ..full }).await;
+    let done = Write.run(started(Call { permissions: Permissions::Full, ..full })).await;
     assert_eq!(done.outcome, Outcome::Ok);
     assert_eq!(fs::read_to_string(dir.path().join("victim")).unwrap(), "x");
 }

@@ -8,10 +8,10 @@ use terret_core::id::CallId;
 use terret_core::message::Block;
 use tokio::sync::watch;
 
-use super::{Call, Done, Permissions, Tool};
+use crate::tool::{Call, Done, Permissions, Started, Tool};
 
 /// A call that nobody stops.
-pub(super) fn call(cwd: &Path, name: &str, arguments: &serde_json::Value) -> Call {
+pub(in crate::tool) fn call(cwd: &Path, name: &str, arguments: &serde_json::Value) -> Call {
     let (sender, stop) = watch::channel(false);
     // The stop sign must stay readable; a closed channel is the usual case at the end of a turn.
     drop(sender);
@@ -27,20 +27,25 @@ pub(super) fn call(cwd: &Path, name: &str, arguments: &serde_json::Value) -> Cal
     }
 }
 
+/// The call with its proof.
+pub(in crate::tool) fn started(call: Call) -> Started {
+    crate::testing::started(call).unwrap()
+}
+
 /// Admits and runs, as the driver would.
-pub(super) async fn run_call(tool: &dyn Tool, call: Call) -> Done {
+pub(in crate::tool) async fn run_call(tool: &dyn Tool, call: Call) -> Done {
     match tool.admit(&call) {
-        Ok(()) => tool.run(call).await,
+        Ok(()) => tool.run(started(call)).await,
         Err(done) => done,
     }
 }
 
-pub(super) async fn run(tool: &dyn Tool, cwd: &Path, arguments: serde_json::Value) -> Done {
+pub(in crate::tool) async fn run(tool: &dyn Tool, cwd: &Path, arguments: serde_json::Value) -> Done {
     run_call(tool, call(cwd, &tool.spec().name, &arguments)).await
 }
 
 /// The text of an answer.
-pub(super) fn text(done: &Done) -> &str {
+pub(in crate::tool) fn text(done: &Done) -> &str {
     match done.content.as_slice() {
         [Block::Text { text, .. }] => text,
         other => panic!("not one text block: {other:?}"),
@@ -48,12 +53,12 @@ pub(super) fn text(done: &Done) -> &str {
 }
 
 /// The error code of an answer.
-pub(super) fn code(done: &Done) -> &str {
+pub(in crate::tool) fn code(done: &Done) -> &str {
     done.error.as_ref().map_or("", |error| error.code.as_str())
 }
 
 /// A FIFO.
-pub(super) fn fifo(path: &Path) {
+pub(in crate::tool) fn fifo(path: &Path) {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
