@@ -110,7 +110,9 @@ impl Workshop {
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-        let program = messages.rev().find_map(|message| message["executable"].as_str().map(PathBuf::from));
+        // The crate may have a program of its own beside its tests.
+        let mut tests = messages.filter(|message| message["target"]["name"] == self.table.tests.1);
+        let program = tests.find_map(|message| message["executable"].as_str().map(PathBuf::from));
         Ok(program.filter(|_| output.status.success()))
     }
 
