@@ -3,6 +3,7 @@
 mod build;
 mod subscribe;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use terret_core::fact::{Cause, Lane, Removal};
@@ -10,7 +11,7 @@ use terret_core::id::{MsgId, Seq, SessionId};
 use terret_core::input::{Input, Record, Recovery, Send};
 use terret_core::message::Message;
 use terret_core::project::TurnSummary;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Ids;
 use crate::error::Error;
@@ -27,6 +28,8 @@ pub use subscribe::Subscription;
 pub struct Agent {
     id: SessionId,
     handle: Handle,
+    /// The driver sees when the last one is gone.
+    _alive: mpsc::Sender<Infallible>,
     progress: watch::Receiver<Progress>,
     /// Where this writer's first line goes.
     start: u64,
@@ -100,7 +103,7 @@ impl Agent {
 
     /// Asks the open turn to stop. The queue is kept.
     pub async fn cancel(&self, cause: Cause) -> Result<(), Error> {
-        self.handle.input(Input::Cancel { cause }).await
+        self.handle.cancel(cause).await
     }
 
     /// Puts a message in the place of a pending one, in the same lane. Refused once the old one was read.
@@ -202,6 +205,6 @@ impl Agent {
     pub async fn shutdown(&self) -> Result<(), Error> {
         let (done, finished) = oneshot::channel();
         self.handle.post(Mail::Shutdown { done }).await?;
-        finished.await.map_err(|_| Error::Gone)
+        finished.await.map_err(|_| Error::Gone)?
     }
 }

@@ -13,6 +13,7 @@ mod receipts;
 mod running;
 mod trouble;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::limits::{MAX_ANSWERS_A_WRITE, MAX_ROUNDS_A_BARRIER, SYNC_AFTER_MS};
-use crate::mail::{Mail, Progress, Status, WeakHandle};
+use crate::mail::{Handle, Mail, Progress, Status};
 use crate::model::{Adapter, BodyCache};
 use crate::store::{Journal, Opened};
 use crate::world::{Assembly, Reply, World};
@@ -45,9 +46,9 @@ pub(crate) struct Driver {
     ledger: Ledger,
     world: Arc<World>,
     base: Base,
-    handle: WeakHandle,
-    mail: mpsc::Receiver<Mail>,
-    mail_closed: bool,
+    post: Post,
+    /// Nobody holds the agent any more.
+    alone: bool,
     running: Running,
     /// The sign of the open turn that it is cancelled.
     stop: watch::Sender<bool>,
@@ -60,12 +61,24 @@ pub(crate) struct Driver {
     progress: watch::Sender<Progress>,
     unsynced_since: Option<Instant>,
     rested: bool,
-    shutdown: Vec<oneshot::Sender<()>>,
+    /// No turn starts any more.
+    resting: bool,
+    shutdown: Vec<oneshot::Sender<Result<(), Error>>>,
     watched: Watched,
     /// Who waits to hear that what they recorded is written.
     recorded: Vec<oneshot::Sender<()>>,
     /// Our first fact, until it is written.
     unwritten: Option<WriterOpened>,
+}
+
+/// How others reach a driver.
+pub(crate) struct Post {
+    /// What hooks are given.
+    pub(crate) handle: Handle,
+    /// What is posted.
+    pub(crate) mail: mpsc::Receiver<Mail>,
+    /// Closed once nobody holds the agent any more.
+    pub(crate) held: mpsc::Receiver<Infallible>,
 }
 
 /// A request that is logged and waits to be sent.
@@ -85,8 +98,7 @@ impl Driver {
         folds: Folds,
         world: Arc<World>,
         base: Base,
-        handle: WeakHandle,
-        mail: mpsc::Receiver<Mail>,
+        post: Post,
         progress: watch::Sender<Progress>,
     ) -> Result<(Self, SessionHeader), Error> {
         let (header, writer) = (opened.header.clone(), opened.writer());
@@ -95,9 +107,8 @@ impl Driver {
             ledger: Ledger::new(folds, Journal::new(opened)),
             world,
             base,
-            handle,
-            mail,
-            mail_closed: false,
+            post,
+            alone: false,
             running: Running::default(),
             stop: watch::Sender::new(false),
             assembly: None,
@@ -108,6 +119,7 @@ impl Driver {
             progress,
             unsynced_since: None,
             rested: true,
+            resting: false,
             shutdown: Vec::new(),
             watched,
             recorded: Vec::new(),
@@ -128,10 +140,12 @@ impl Driver {
 
     /// From here on no turn starts.
     pub(crate) fn rest(&mut self) -> Result<(), Error> {
+        self.resting = true;
         self.take(Input::Rest).map(|_| ())
     }
 
     pub(crate) async fn run(mut self: Box<Self>) {
+        let mut broken = None;
         loop {
             let outcome = match self.settle().await {
                 Ok(()) => self.wait().await,
@@ -142,7 +156,7 @@ impl Driver {
                 Ok(false) => break,
                 Err(e) => {
                     if let Err(e) = self.contain(e) {
-                        self.fail(&e);
+                        broken = Some(self.fail(&e));
                         break;
                     }
                 }
@@ -152,7 +166,7 @@ impl Driver {
         // The session is let go of before anybody is told that it is.
         drop(self);
         for done in waiting {
-            let _ = done.send(());
+            let _ = done.send(broken.as_ref().map_or(Ok(()), |error| Err(error.again())));
         }
     }
 
@@ -204,13 +218,19 @@ impl Driver {
         self.unsynced_since.get_or_insert_with(Instant::now);
         for event in std::mem::take(&mut self.ledger.fresh) {
             self.rested = matches!(event.fact, Fact::WriterIdle(_));
+            if let Fact::TurnStart(_) = event.fact {
+                self.stop = watch::Sender::new(false);
+            }
+            // Tools hear of a cancel that is in the log, not before.
+            if let Fact::TurnCancel(_) = event.fact {
+                self.stop.send_replace(true);
+            }
             self.publish(&event);
-            match &event.fact {
-                Fact::InboxRemoved(removed) => self.receipts.removed(&removed.msgs, removed.why),
-                Fact::InboxAdded(InboxAdded { replaces: Some(old), .. }) => {
-                    self.receipts.removed(std::slice::from_ref(old), Removal::Replaced);
-                }
-                _ => {}
+            if let Fact::InboxRemoved(removed) = &event.fact {
+                self.receipts.removed(&removed.msgs, removed.why);
+            }
+            if let Fact::InboxAdded(InboxAdded { replaces: Some(old), .. }) = &event.fact {
+                self.receipts.removed(std::slice::from_ref(old), Removal::Replaced);
             }
         }
         let bytes = self.ledger.journal.log().length();
@@ -243,7 +263,7 @@ impl Driver {
 
     fn receive_all(&mut self) -> Result<bool, Error> {
         let mut any = false;
-        while let Ok(mail) = self.mail.try_recv() {
+        while let Ok(mail) = self.post.mail.try_recv() {
             self.receive(mail)?;
             any = true;
         }
@@ -277,18 +297,16 @@ impl Driver {
     /// Waits for the next thing to happen. `false`: the agent is being put away.
     async fn wait(&mut self) -> Result<bool, Error> {
         let at_rest = self.ledger.machine.state().turn().is_none() || self.ledger.machine.suspended();
-        if at_rest && (!self.shutdown.is_empty() || self.mail_closed) {
+        if at_rest && (!self.shutdown.is_empty() || self.alone) {
             return Ok(false);
         }
         let sync_at = self.unsynced_since.map(|at| at + Duration::from_millis(SYNC_AFTER_MS));
         let idle = self.running.is_empty();
         tokio::select! {
             biased;
-            mail = self.mail.recv(), if !self.mail_closed => match mail {
-                Some(mail) => self.receive(mail)?,
-                // Nobody holds the agent any more: the open turn is brought to its end, then it is over.
-                None => self.mail_closed = true,
-            },
+            Some(mail) = self.post.mail.recv() => self.receive(mail)?,
+            // Nobody holds the agent any more: the open turn is brought to its end, then it is over.
+            None = self.post.held.recv(), if !self.alone => self.alone = true,
             Some((question, reply)) = self.running.next(), if !idle => self.reply(question, reply)?,
             () = tokio::time::sleep_until(sync_at.unwrap_or_else(Instant::now)), if sync_at.is_some() => {
                 if !self.ledger.journal.is_behind() {
@@ -300,21 +318,15 @@ impl Driver {
     }
 
     fn take(&mut self, input: Input) -> Result<Handled, Error> {
-        let (now, before) = (self.world.clock.epoch_ms(), self.ledger.fresh.len());
-        let handled = self.ledger.take(now, input)?;
-        for event in &self.ledger.fresh[before..] {
-            match &event.fact {
-                Fact::TurnStart(_) => self.stop = watch::Sender::new(false),
-                Fact::TurnCancel(_) => drop(self.stop.send_replace(true)),
-                _ => {}
-            }
-        }
-        Ok(handled)
+        let now = self.world.clock.epoch_ms();
+        self.ledger.take(now, input)
     }
 
     fn reply(&mut self, question: Question, reply: Reply) -> Result<(), Error> {
         // A hook may cancel and answer in one breath: what it posted came before its answer.
-        self.receive_all()?;
+        if self.receive_all()? {
+            self.drop_unasked();
+        }
         let answer = match reply {
             Reply::Answer(Answer::Chunks(chunks)) => self.bounded(chunks),
             Reply::Answer(Answer::Settled { settled, contexts }) => {

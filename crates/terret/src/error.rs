@@ -159,6 +159,7 @@ impl Error {
         match self {
             Error::Full { path } => Error::Full { path: path.clone() },
             Error::TooLarge { bytes, limit } => Error::TooLarge { bytes: *bytes, limit: *limit },
+            Error::Poisoned { path, why } => Error::Poisoned { path: path.clone(), why: why.clone() },
             other => Error::Usage(other.to_string()),
         }
     }

@@ -87,7 +87,7 @@ seams! {
     /// `agent/request-error`: what to do about a failed attempt.
     request_error: Waterfall<FailedAttempt, Result<Recovery, Failure>> => REQUEST_ERROR;
     /// `llm/stream`: around the adapter.
-    stream: Waterfall<Outgoing, Result<ChunkStream, Failure>> => "llm/stream";
+    stream: Waterfall<Outgoing, Result<ChunkStream, Failure>> => STREAM;
     /// `tools/pre-execute`: whether a call may start, may not, or needs somebody's consent.
     pre_execute: Waterfall<Call, Admission> => PRE_EXECUTE;
     /// Guards: asked last, consent included, and can only deny; nothing overrules them.
@@ -248,6 +248,7 @@ pub(crate) const PRE_STEP: &str = "agent/pre-step";
 pub(crate) const PROMPT: &str = "system-prompt/assemble";
 pub(crate) const REQUEST: &str = "agent/request";
 pub(crate) const REQUEST_ERROR: &str = "agent/request-error";
+pub(crate) const STREAM: &str = "llm/stream";
 pub(crate) const PRE_EXECUTE: &str = "tools/pre-execute";
 pub(crate) const EXECUTE: &str = "tools/execute";
 pub(crate) const POST_EXECUTE: &str = "tools/post-execute";

@@ -13,19 +13,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Error;
 
-/// What posts mail to an agent: held by programs and plugins alike.
+/// What posts mail to an agent: held by programs and plugins alike. It does not keep the agent going: an [`Agent`]
+/// does, and once the last one is dropped the open turn is brought to its end.
+///
+/// [`Agent`]: crate::Agent
 #[derive(Clone)]
 pub struct Handle(pub(crate) mpsc::Sender<Mail>);
-
-/// A handle that does not keep its agent going.
-pub(crate) struct WeakHandle(mpsc::WeakSender<Mail>);
-
-impl WeakHandle {
-    /// The handle; one whose mail goes nowhere, once nobody else holds the agent.
-    pub(crate) fn get(&self) -> Handle {
-        Handle(self.0.upgrade().unwrap_or_else(|| mpsc::channel(1).0))
-    }
-}
 
 /// How one turn ended, as those who asked for it see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,14 +114,10 @@ pub(crate) enum Mail {
     Input { input: Box<Input>, ack: oneshot::Sender<Result<(), Error>> },
     Look { reading: oneshot::Sender<Reading> },
     Reader { from: u64, reader: oneshot::Sender<Result<Box<dyn std::io::Read + std::marker::Send>, Error>> },
-    Shutdown { done: oneshot::Sender<()> },
+    Shutdown { done: oneshot::Sender<Result<(), Error>> },
 }
 
 impl Handle {
-    pub(crate) fn downgrade(&self) -> WeakHandle {
-        WeakHandle(self.0.downgrade())
-    }
-
     pub(crate) async fn post(&self, mail: Mail) -> Result<(), Error> {
         self.0.send(mail).await.map_err(|_| Error::Gone)
     }
@@ -156,6 +145,11 @@ impl Handle {
     /// Records something for a plugin; returns once it is durable.
     pub async fn record(&self, record: Record) -> Result<(), Error> {
         self.input(Input::Record(record)).await
+    }
+
+    /// Asks the open turn to stop; the first cause wins. Returns once that is durable.
+    pub async fn cancel(&self, cause: Cause) -> Result<(), Error> {
+        self.input(Input::Cancel { cause }).await
     }
 
     /// Asks the open turn to stop, without waiting; the first cause wins. Fails only if the agent is gone or

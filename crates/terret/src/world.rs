@@ -11,6 +11,7 @@ pub(crate) use prompt::{Surroundings, surroundings};
 pub(crate) use tools::words_of;
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,14 +129,14 @@ impl World {
             let question = PreStep { agent, turn, step, messages, stop };
             let last = |q: PreStep| std::future::ready(Ok(Verdict::Enter(q.messages))).boxed();
             let answer = match seams.pre_step.ask(question, &trace, last).await {
-                Ok(Verdict::Enter(messages)) => {
-                    notes.extend(trace.facts(hook::PRE_STEP));
-                    Answer::Enter(messages)
-                }
+                Ok(Verdict::Enter(messages)) => Answer::Enter(messages),
                 // Who rejected is in what the machine decides.
-                Ok(Verdict::Reject { by, reason, keep }) => Answer::Reject { by, reason, keep },
+                Ok(Verdict::Reject { by, reason, keep }) => {
+                    return Reply::Entered(Answer::Reject { by, reason, keep }, assembly).noted(notes);
+                }
                 Err(failure) => Answer::Broken(failure),
             };
+            notes.extend(trace.facts(hook::PRE_STEP));
             Reply::Entered(answer, assembly).noted(notes)
         }
         .boxed()
@@ -220,27 +221,30 @@ impl World {
         body: Bytes,
         adapter: Option<Arc<dyn Adapter>>,
     ) -> BoxStream<'static, Reply> {
-        let RequestAttempt { turn, step, attempt, .. } = *proof.fact();
-        let asked_for = *proof.session() == self.session && (turn, step, attempt) == asked;
         let outgoing = match Outgoing::new(proof, header, body, self.idle_timeout) {
-            Ok(outgoing) if asked_for => outgoing,
-            // A proof of something else proves nothing here, even of the same bytes.
-            Ok(_) => return one(Reply::Answer(Answer::Broken(not_the_logged()))),
+            Ok(outgoing) => outgoing,
             Err(failure) => return one(Reply::Answer(Answer::Broken(failure))),
         };
-        let seams = self.registry.now();
+        let (seams, session) = (self.registry.now(), self.session.clone());
         let open = async move {
             let last = move |outgoing: Outgoing| {
                 let stream = match adapter {
+                    // A proof of something else proves nothing here, even of the same bytes and behind every hook.
+                    _ if !proves(&outgoing, &session, asked) => Err(not_the_logged()),
                     Some(adapter) => Ok(adapter.stream(outgoing)),
                     None => Err(Failure::new(code::NO_ADAPTER, "nobody serves this route")),
                 };
                 std::future::ready(stream).boxed()
             };
-            match seams.stream.ask(outgoing, &Trace::default(), last).await {
+            let trace = Trace::default();
+            let stream = seams.stream.ask(outgoing, &trace, last).await;
+            let mut notes = trace.facts(hook::STREAM);
+            let stream = match stream {
                 Ok(stream) => replies(stream),
                 Err(failure) => one(Reply::Answer(Answer::Broken(failure))),
-            }
+            };
+            // Who stepped in stands before what came of it.
+            stream.map(move |reply| reply.noted(std::mem::take(&mut notes)))
         };
         open.flatten_stream().boxed()
     }
@@ -248,12 +252,16 @@ impl World {
     pub(crate) fn recover(self: Arc<Self>, question: FailedAttempt) -> BoxFuture<'static, Reply> {
         let seams = self.registry.now();
         async move {
-            let last = |_| std::future::ready(Ok(Recovery::GiveUp)).boxed();
-            Reply::Answer(match seams.request_error.ask(question, &Trace::default(), last).await {
-                Ok(Recovery::Retry { by, delay_ms }) => Answer::Retry { by, delay_ms },
+            let (trace, last) = (Trace::default(), |_| std::future::ready(Ok(Recovery::GiveUp)).boxed());
+            let answer = match seams.request_error.ask(question, &trace, last).await {
+                // Who retries is in the fact.
+                Ok(Recovery::Retry { by, delay_ms }) => {
+                    return Reply::Answer(Answer::Retry { by, delay_ms });
+                }
                 Ok(Recovery::GiveUp) => Answer::GiveUp,
                 Err(failure) => Answer::Broken(failure),
-            })
+            };
+            Reply::Answer(answer).noted(trace.facts(hook::REQUEST_ERROR))
         }
         .boxed()
     }
@@ -263,8 +271,12 @@ impl World {
         async move {
             let mut broken = None;
             for listener in seams.stopping.iter() {
-                // Everybody votes; the first failure is the one that counts.
-                if let Err(failure) = listener.vote(&question).await {
+                // Everybody votes, also behind one that breaks down; the first failure is the one that counts.
+                let vote = AssertUnwindSafe(listener.vote(&question)).catch_unwind().await;
+                let vote = vote.unwrap_or_else(|panic| {
+                    Err(Failure::new(code::HOOK, format!("a vote broke down: {}", words_of(&*panic))))
+                });
+                if let Err(failure) = vote {
                     broken.get_or_insert(failure);
                 }
             }
@@ -272,6 +284,12 @@ impl World {
         }
         .boxed()
     }
+}
+
+/// Whether a request is the one that was asked for.
+fn proves(outgoing: &Outgoing, session: &SessionId, asked: (u32, u32, u32)) -> bool {
+    let attempt = outgoing.attempt();
+    outgoing.proof().session() == session && (attempt.turn, attempt.step, attempt.attempt) == asked
 }
 
 fn replies(stream: ChunkStream) -> BoxStream<'static, Reply> {

@@ -9,7 +9,7 @@ use crate::id::CallId;
 use crate::input::{Recovery, Settled};
 use crate::state::{CallState, CallStatus, Stage};
 
-const RESULT_LOST_TEXT: &str = "The call ended; its output could not be kept because the disk is full.";
+const RESULT_LOST_TEXT: &str = "The call ended; its output could not be written to the log.";
 
 impl Machine {
     pub(super) fn recover(&mut self, recovery: Recovery, out: &mut Vec<Decided>) -> Handled {

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::{Agent, Handle, Progress, Status};
 use crate::clock::{Clock, Ids, SystemClock, SystemIds};
-use crate::driver::{Base, Driver, Folds};
+use crate::driver::{Base, Driver, Folds, Post};
 use crate::error::Error;
 use crate::hook::{Approver, Plugin, Registry, Seams, sorted};
 use crate::limits::{IDLE_TIMEOUT_MS, MAX_MAIL, TOOL_GRACE_MS};
@@ -278,12 +278,13 @@ impl Builder {
         base.parameters.entry("cache_key".to_owned()).or_insert(key);
         let (sender, mail) = mpsc::channel(MAX_MAIL);
         let handle = Handle(sender);
+        let (alive, held) = mpsc::channel(1);
+        let post = Post { handle: handle.clone(), mail, held };
         let start = opened.log.length();
         let left_open = folds.turns.open().cloned();
         let (send, progress) = watch::channel(Progress { bytes: start, ..Progress::default() });
         let (broken, watched, at_rest) = (send.clone(), registry.clone(), self.at_rest);
-        let (mut driver, header) =
-            Driver::new(opened, folds, Arc::new(world), base, handle.downgrade(), mail, send)?;
+        let (mut driver, header) = Driver::new(opened, folds, Arc::new(world), base, post, send)?;
         if at_rest {
             driver.rest()?;
         }
@@ -300,7 +301,7 @@ impl Builder {
             }
         });
         let (id, header) = (header.id.clone(), Arc::new(header));
-        Ok(Agent { id, handle, progress, start, header, left_open, ids: self.ids, registry })
+        Ok(Agent { id, handle, _alive: alive, progress, start, header, left_open, ids: self.ids, registry })
     }
 }
 

@@ -50,6 +50,10 @@ impl Subscription {
             let start = self.begun.len();
             self.begun.resize(start + length as usize, 0);
             let read = self.reader.read_exact(&mut self.begun[start..]);
+            if read.is_err() {
+                // Nothing of it is known to be the log's.
+                self.begun.truncate(start);
+            }
             read.map_err(Error::io("read", std::path::Path::new("the log")))?;
             self.read += length;
             if let Some(end) = self.begun[start..].iter().rposition(|b| *b == b'\n') {

@@ -12,7 +12,7 @@ use terret_core::message::Message;
 
 use super::{Driver, Sending};
 use crate::limits::MAX_ANSWER_BYTES;
-use crate::world::{Accepted, World};
+use crate::world::{Accepted, Assembly, World};
 
 impl Driver {
     /// Pieces of a stream, as long as the answer they make still fits a log line.
@@ -46,6 +46,9 @@ impl Driver {
     pub(super) fn accepted(&mut self, accepted: Accepted) -> Answer {
         let Accepted { header, context_window, adapter } = accepted;
         let header = Arc::new(header);
+        // One that was lost with its process was assembled anew: the step keeps it for its retries.
+        self.assembly
+            .get_or_insert_with(|| Assembly { system: header.system.clone(), tools: header.tools.clone() });
         let body = match self.body.build(&header, self.ledger.folds.request.messages()) {
             Ok(body) => body,
             Err(failure) => return Answer::Broken(failure),

@@ -86,7 +86,7 @@ impl Driver {
     }
 
     fn inside(&mut self, effect: Effect) -> BoxStream<'static, Reply> {
-        let (world, agent, stop) = (self.world.clone(), self.handle.get(), self.stop.subscribe());
+        let (world, agent, stop) = (self.world.clone(), self.post.handle.clone(), self.stop.subscribe());
         let folds = &self.ledger.folds;
         let future = match effect {
             Effect::PreStep { turn, step, batch } => {
@@ -131,6 +131,8 @@ impl Driver {
             }
             match effect {
                 Effect::Stream { turn, step, attempt } => self.send((turn, step, attempt))?,
+                // Cancelled before it began: the next round says so.
+                Effect::Run { stop: true, .. } => {}
                 Effect::Run { call, run, .. } => {
                     let Some(proof) = self.ledger.journal.call(call) else {
                         let refused = Answer::Settled { settled: unknown_call(), contexts: Vec::new() };

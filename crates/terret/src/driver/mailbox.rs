@@ -67,12 +67,13 @@ impl Driver {
                 let _ = reader.send(self.ledger.journal.log().reader(from));
             }
             Mail::Shutdown { done } => {
-                self.take(Input::Rest)?;
+                // Pushed first: whatever goes wrong from here on, it is answered.
+                self.shutdown.push(done);
+                self.rest()?;
                 // A turn that a dead writer left open is not ours to cancel: whoever opens it next decides.
                 if !self.ledger.machine.suspended() {
                     self.take(Input::Cancel { cause: Cause::Disposed })?;
                 }
-                self.shutdown.push(done);
             }
         }
         Ok(())
@@ -102,7 +103,11 @@ fn too_large(input: &Input) -> Option<usize> {
     let bytes = match input {
         Input::Record(Record::Plugin(event)) => event.data.get().len(),
         Input::Record(Record::Surface(replaced)) => json(&replaced.message),
-        Input::Record(Record::Asked(asked)) => asked.what.len() * 6,
+        Input::Cancel { cause: Cause::User { text } } => text.as_ref().map_or(0, String::len) * 6,
+        Input::Cancel { cause: Cause::Hook { plugin, reason } } => (plugin.len() + reason.len()) * 6,
+        Input::Record(Record::Asked(asked)) => {
+            (asked.what.len() + asked.choices.iter().map(String::len).sum::<usize>()) * 6
+        }
         Input::Record(Record::Decided(decided)) => (decided.decision.len() + decided.by.len()) * 6,
         Input::Record(Record::Seam(changed)) => changed.what.len() * 6,
         _ => 0,

@@ -1,13 +1,22 @@
 //! When the log cannot be written: what was not written is forgotten, what was is kept and closed.
 
 use terret_core::chunk::{Failure, code};
-use terret_core::fact::Fact;
+use terret_core::fact::{Fact, Outcome};
+use terret_core::id::CallId;
 use terret_core::input::Input;
+use terret_core::line::Event;
 
 use super::Driver;
 use crate::error::Error;
 use crate::mail::Status;
 use crate::model::BodyCache;
+
+/// What a tool itself said of its end; what closers decided they decide again.
+fn reported(event: &Event) -> Option<(CallId, Outcome)> {
+    let Fact::ToolResult(result) = &event.fact else { return None };
+    let decided = matches!(result.outcome, Outcome::NotStarted | Outcome::Unknown | Outcome::Denied);
+    (!decided).then_some((result.call, result.outcome))
+}
 
 impl Driver {
     /// Goes on after a write that left no trace: a full disk, or a fact too long for a line. What could not be
@@ -32,15 +41,15 @@ impl Driver {
                 let _ = ack.send(Err(error.again()));
             }
         }
-        let reported = self.ledger.fresh.iter().filter_map(|event| match &event.fact {
-            Fact::ToolResult(result) => Some((result.call, result.outcome)),
-            _ => None,
-        });
-        let reported = reported.collect();
+        let reported = self.ledger.fresh.iter().filter_map(reported).collect();
         self.ledger.refold()?;
         // That it rests is said once there is room again: asking for it now would ask for ever.
         self.rested = self.ledger.machine.state().turn().is_none();
         self.receipts.forget_unless(|id| self.ledger.folds.accepted.contains_key(id));
+        if self.resting {
+            // The machine was folded anew and knows only what the log says.
+            self.take(Input::Rest)?;
+        }
         if let Some(writer) = self.unwritten.take() {
             // Not even our first line fitted: nothing was begun, so nothing is to be closed.
             return self.open(writer);
@@ -50,15 +59,16 @@ impl Driver {
     }
 
     /// The session is poisoned: nothing more is done, nothing is acknowledged.
-    pub(super) fn fail(&mut self, error: &Error) {
+    pub(super) fn fail(&mut self, error: &Error) -> Error {
         self.running.clear();
         let why = error.to_string();
         let path = self.ledger.journal.log().path().to_owned();
-        self.ledger.journal.poison(&why);
+        let poisoned = self.ledger.journal.poison(&why);
         for (_, ack) in self.acks.drain(..) {
             let _ = ack.send(Err(Error::Poisoned { path: path.clone(), why: why.clone() }));
         }
         self.progress.send_modify(|p| p.broken = Some(why));
         self.announce(Status::Poisoned);
+        poisoned
     }
 }

@@ -137,11 +137,13 @@ impl Listener<Call, Admission> for CallsLeft {
 
 /// Tokens a fact says were used.
 fn tokens_of(fact: &Fact) -> u64 {
-    let usage = match fact {
-        Fact::AssistantMessage(answer) => answer.usage.as_ref(),
-        Fact::RequestFailed(failed) => failed.usage.as_ref(),
-        _ => None,
-    };
+    let mut usage = None;
+    if let Fact::AssistantMessage(answer) = fact {
+        usage = answer.usage.as_ref();
+    }
+    if let Fact::RequestFailed(failed) = fact {
+        usage = failed.usage.as_ref();
+    }
     usage.map_or(0, Usage::total)
 }
 
@@ -175,11 +177,10 @@ impl Listener<PreStep, Result<Verdict, Failure>> for WallTime {
         // The time also runs out in the middle of a stream or a tool.
         let (agent, deadline) = (question.agent.clone(), self.deadline);
         self.armed.get_or_init(|| {
-            let agent = agent.downgrade();
             let timer = tokio::spawn(async move {
                 tokio::time::sleep_until(deadline).await;
                 // An agent that is gone has nothing left to stop.
-                let _ = agent.get().cancel_now(cause);
+                let _ = agent.cancel(cause).await;
             });
             timer.abort_handle()
         });

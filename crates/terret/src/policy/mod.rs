@@ -18,9 +18,9 @@ use crate::hook::{PreStep, Verdict};
 /// Cancels the turn from its pre-step: posts the cancel and waits for it. Mail is read before answers, so it
 /// comes first.
 fn cancel(question: &PreStep, cause: Cause) -> BoxFuture<'static, Result<Verdict, Failure>> {
-    let posted = question.agent.cancel_now(cause);
+    let agent = question.agent.clone();
     async move {
-        match posted {
+        match agent.cancel(cause).await {
             Ok(()) => std::future::pending().await,
             Err(e) => Err(Failure::new(code::HOOK, e.to_string())),
         }

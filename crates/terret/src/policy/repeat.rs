@@ -36,10 +36,11 @@ impl Plugin for Repeat {
         let seen = row.clone();
         seams.events.add(Arc::new(move |event| {
             let mut row = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            match &event.fact {
-                Fact::AssistantMessage(answer) => row.take(&answer.message.content),
-                Fact::ToolResult(result) if result.outcome == Outcome::Ok => row.failed = 0,
-                _ => {}
+            if let Fact::AssistantMessage(answer) = &event.fact {
+                row.take(&answer.message.content);
+            }
+            if matches!(&event.fact, Fact::ToolResult(result) if result.outcome == Outcome::Ok) {
+                row.failed = 0;
             }
         }));
         seams.pre_step.add(Arc::new(Watch { limits: *self, row }));

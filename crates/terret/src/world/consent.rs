@@ -46,7 +46,7 @@ impl World {
 
 /// Records through the driver from inside an effect.
 pub(super) struct Recorder {
-    replies: mpsc::UnboundedSender<Reply>,
+    replies: mpsc::Sender<Reply>,
     notes: Vec<SeamChanged>,
 }
 
@@ -60,7 +60,7 @@ impl Recorder {
     async fn record(&mut self, record: Record) {
         let (written, heard) = oneshot::channel();
         let reply = Reply::Record(record, written).noted(std::mem::take(&mut self.notes));
-        if self.replies.send(reply).is_err() || heard.await.is_err() {
+        if self.replies.send(reply).await.is_err() || heard.await.is_err() {
             pending::<()>().await;
         }
     }
@@ -76,7 +76,7 @@ pub(super) fn recording<F>(effect: impl FnOnce(Recorder) -> F) -> BoxStream<'sta
 where
     F: Future<Output = Reply> + Send + 'static,
 {
-    let (replies, mut recorded) = mpsc::unbounded_channel();
+    let (replies, mut recorded) = mpsc::channel(1);
     let answer: BoxFuture<'static, Reply> = Box::pin(effect(Recorder { replies, notes: Vec::new() }));
     let recorded = stream::poll_fn(move |cx| recorded.poll_recv(cx));
     stream::select(recorded, stream::once(answer)).boxed()

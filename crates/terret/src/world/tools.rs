@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use terret_core::fact::{CallMode, EffectClass, Outcome, SeamChanged, ToolCall};
-use terret_core::id::CallId;
+use terret_core::id::{CallId, SessionId};
 use terret_core::input::Answer;
 use terret_core::message::Block;
 use terret_core::raw::Raw;
@@ -104,9 +104,6 @@ impl World {
         let seams = self.registry.now().of_tools();
         async move {
             let fact = proof.fact();
-            if *proof.session() != self.session || (fact.call, fact.run) != (id, run) {
-                return Reply::Answer(Answer::Settled { settled: unknown_call(), contexts: Vec::new() });
-            }
             let call = self.call(id, &fact.name, &fact.arguments, stop);
             let started = Started::new(proof, call.clone());
             let (mut asked, grace) = (call.clone(), self.grace);
@@ -115,7 +112,7 @@ impl World {
                 tokio::time::sleep(grace).await;
             };
             let mut notes = Vec::new();
-            let work = self.execute(&seams, call, started, &mut notes);
+            let work = self.execute(&seams, (call, run), started, &mut notes);
             let (settled, contexts) = tokio::select! {
                 biased;
                 executed = work => (executed.done, executed.contexts),
@@ -132,14 +129,17 @@ impl World {
     async fn execute(
         &self,
         seams: &Seams,
-        call: Call,
+        (call, run): (Call, u32),
         started: Started,
         notes: &mut Vec<SeamChanged>,
     ) -> Executed {
         let trace = Trace::default();
         let missing = Done::error(&call.name, "unknown-tool", "the tool is no longer there");
         let tool = self.tool(&call.name).cloned();
+        let (session, id) = (self.session.clone(), call.id);
         let last = move |started: Started| match tool {
+            // A proof of another call or run proves nothing here, behind every hook.
+            _ if !proves(&started, &session, (id, run)) => std::future::ready(unknown_call()).boxed(),
             Some(tool) => contained(tool, started),
             None => std::future::ready(missing).boxed(),
         };
@@ -152,6 +152,12 @@ impl World {
         limit(&mut executed.done);
         executed
     }
+}
+
+/// Whether a call is the run that was asked for.
+fn proves(started: &Started, session: &SessionId, asked: (CallId, u32)) -> bool {
+    let fact = started.proof().fact();
+    started.proof().session() == session && (fact.call, fact.run) == asked
 }
 
 /// Cuts what no log line should hold and no model could read.

@@ -200,3 +200,26 @@ async fn everybody_votes_and_a_budget_ends_a_turn_that_is_always_kept_going() {
     // A vote to go on hides nobody else's.
     assert_eq!((endless.load(Ordering::SeqCst), counted.load(Ordering::SeqCst)), (5, 5));
 }
+
+/// Breaks down.
+struct Speechless;
+
+impl Vote for Speechless {
+    fn vote<'a>(&'a self, _: &'a Stopping) -> BoxFuture<'a, Result<(), Failure>> {
+        async { panic!("no vote") }.boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vote_that_breaks_down_hides_nobody_elses() {
+    let counted = Arc::<AtomicU32>::default();
+    let behind = counted.clone();
+    let builder = builder("say hi").seams(|s| {
+        s.stopping.add(Arc::new(Speechless));
+        s.stopping.add(Arc::new(Counts(behind)));
+    });
+    let outcome = builder.create(None).await.unwrap().prompt("go").await.unwrap();
+    let EndReason::Error { failure } = outcome.ending else { panic!("{:?}", outcome.ending) };
+    assert!(failure.message.contains("no vote"), "{}", failure.message);
+    assert_eq!(counted.load(Ordering::SeqCst), 1);
+}

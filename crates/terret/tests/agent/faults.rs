@@ -35,6 +35,12 @@ pub(crate) struct Plan {
     pub(crate) written: usize,
 }
 
+impl Plan {
+    pub(crate) fn fail_next_sync(&mut self) {
+        self.sync_fails_at = Some(self.syncs + 1);
+    }
+}
+
 struct FaultyLog {
     inner: Box<dyn Log>,
     plan: Arc<Mutex<Plan>>,
@@ -334,4 +340,17 @@ async fn what_is_written_in_a_silent_stream_is_synced_within_a_second() {
     tokio::time::sleep(std::time::Duration::from_millis(600)).await;
     assert_eq!(behind(), 0);
     agent.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_rests_does_not_begin_a_turn_because_the_disk_was_full() {
+    let store = Faulty::default();
+    let agent = builder("say never").store(store.clone()).at_rest().create(None).await.unwrap();
+    store.plan.lock().unwrap().full_at = Some(1);
+    assert!(matches!(agent.followup(agent.user("one")).await, Err(Error::Full { .. })));
+    agent.followup(agent.user("two")).await.unwrap();
+    agent.when_idle().await.unwrap();
+    agent.shutdown().await.unwrap();
+    let log = events(store.bytes(agent.id().as_str()).unwrap());
+    assert!(!log.iter().any(|event| matches!(event.fact, Fact::TurnStart(_))));
 }

@@ -1,9 +1,15 @@
 //! Sessions made and found again.
 
+use std::time::Duration;
+
+use terret::agent::Settlement;
+use terret::core::fact::{CallMode, Cause, EndReason};
 use terret::error::Error;
+use terret::policy::Budget;
 use terret::store::{FileStore, MemoryStore};
 
-use crate::support::builder;
+use crate::faults::Faulty;
+use crate::support::{Notes, builder, nap};
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_nowhere_cannot_be_resumed() {
@@ -40,4 +46,41 @@ async fn a_copy_under_another_name_is_read_and_not_written() {
     assert!(why.contains("session `one`"), "{why}");
     assert_eq!(std::fs::read(store.log_path("two")).unwrap(), log);
     assert!(terret::inspect::verify(&store.log_path("one")).unwrap().holds());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_nobody_holds_any_more_still_has_its_limits() {
+    for (limits, which) in [
+        (Budget { wall_time: Some(Duration::from_secs(60)), ..Budget::default() }, "wall-time-ms"),
+        (Budget { steps: Some(1), ..Budget::default() }, "steps"),
+    ] {
+        let (store, notes) = (MemoryStore::default(), Notes::default());
+        let ms = if which == "steps" { 10 } else { 3_600_000 };
+        let script = format!("call nap {{\"note\": \"a\", \"ms\": {ms}}}\n---\nsay on");
+        let tool = nap(&notes, CallMode::Parallel);
+        let agent =
+            builder(&script).store(store.clone()).tool(tool).plugin(limits).create(None).await.unwrap();
+        let (id, receipt) = (agent.id().to_string(), agent.followup(agent.user("go")).await.unwrap());
+        drop(agent);
+        let Settlement::Ended(outcome) = receipt.settled().await.unwrap() else { panic!("not ended") };
+        let EndReason::Aborted { cause: Cause::Budget { which: named, .. } } = outcome.ending else {
+            panic!("{:?}", outcome.ending)
+        };
+        assert_eq!(named, which);
+        // And then it lets go of the session.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        builder("say again").store(store).resume(&id).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn putting_away_what_cannot_be_synced_says_so() {
+    let (store, notes) = (Faulty::default(), Notes::default());
+    let tool = nap(&notes, CallMode::Parallel);
+    let script = "call nap {\"note\": \"a\", \"ms\": 1000}";
+    let agent = builder(script).store(store.clone()).tool(tool).create(None).await.unwrap();
+    agent.followup(agent.user("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    store.plan.lock().unwrap().fail_next_sync();
+    assert!(matches!(agent.shutdown().await, Err(Error::Poisoned { .. })));
 }

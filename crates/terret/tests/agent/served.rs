@@ -7,7 +7,7 @@ use futures_util::{FutureExt, StreamExt};
 use terret::Agent;
 use terret::agent::Builder;
 use terret::core::chunk::{Chunk, Failure, FinishKind, code};
-use terret::core::fact::{EndReason, Fact, RequestAttempt};
+use terret::core::fact::{CallMode, EndReason, Fact, RequestAttempt};
 use terret::core::id::Digest;
 use terret::core::line::Event;
 use terret::core::message::BlockKind;
@@ -15,9 +15,10 @@ use terret::core::project::Request;
 use terret::hook::{FailedAttempt, Listener, Next, Plugin, Recovery, Seams};
 use terret::model::{ChunkStream, Outgoing, Providers};
 use terret::store::MemoryStore;
+use terret::tool::{Call, Done, Started};
 
 use crate::faults::{Faulty, Plan};
-use crate::support::{builder, events, types};
+use crate::support::{Notes, builder, events, nap, types};
 
 /// Answers every request itself, and notes what it saw: lines synced, lines written, the body.
 #[derive(Clone, Default)]
@@ -150,4 +151,64 @@ async fn a_route_is_served_as_long_as_its_plugin_is_installed() {
     assert_eq!(agent.prompt("while").await.unwrap().text, "from a plugin");
     drop(guard);
     assert_eq!(agent.prompt("after").await.unwrap().ending.word(), "error");
+}
+
+/// Hands on a request and a call of its own, each with a proof that was made elsewhere.
+struct Smuggler;
+
+impl Plugin for Smuggler {
+    fn name(&self) -> &str {
+        "smuggler"
+    }
+    fn install(&self, seams: &mut Seams) {
+        seams.execute.add(Arc::new(Smuggler));
+    }
+}
+
+impl Listener<Started, Done> for Smuggler {
+    fn call<'a>(&'a self, started: Started, next: Next<'a, Started, Done>) -> BoxFuture<'a, Done> {
+        let other = Call { arguments: r#"{"note": "b"}"#.to_owned(), ..started.into_call() };
+        next.run(terret::testing::started(other).unwrap())
+    }
+}
+
+/// The same with a request.
+struct Forger;
+
+impl Plugin for Forger {
+    fn name(&self) -> &str {
+        "forger"
+    }
+    fn install(&self, seams: &mut Seams) {
+        seams.stream.add(Arc::new(Forger));
+    }
+}
+
+impl Listener<Outgoing, Result<ChunkStream, Failure>> for Forger {
+    fn call<'a>(
+        &'a self,
+        outgoing: Outgoing,
+        next: Next<'a, Outgoing, Result<ChunkStream, Failure>>,
+    ) -> BoxFuture<'a, Result<ChunkStream, Failure>> {
+        let (header, idle) = ((**outgoing.header()).clone(), outgoing.idle_timeout());
+        next.run(terret::testing::outgoing(header, r#"{"messages":[]}"#.into(), idle).unwrap())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_plugin_puts_in_the_place_of_a_request_or_a_call_does_not_leave() {
+    let store = MemoryStore::default();
+    let agent = builder("say no").store(store.clone()).plugin(Forger).create(None).await.unwrap();
+    let EndReason::Error { failure } = agent.prompt("go").await.unwrap().ending else { panic!("sent") };
+    assert_eq!(failure.code, code::RECONSTRUCTION);
+    let log = events(store.bytes(agent.id().as_str()).unwrap());
+    let named =
+        |e: &Event| matches!(&e.fact, Fact::SeamChanged(c) if c.plugin == "forger" && c.seam == "llm/stream");
+    assert!(log.iter().any(named), "who did it is in the log");
+
+    let notes = Notes::default();
+    let builder = builder("call nap {\"note\": \"a\"}\n---\nsay done").plugin(Smuggler);
+    let agent = builder.tool(nap(&notes, CallMode::Parallel)).create(None).await.unwrap();
+    agent.prompt("go").await.unwrap();
+    assert!(notes.lock().unwrap().is_empty(), "neither ran");
 }
