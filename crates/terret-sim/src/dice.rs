@@ -71,6 +71,7 @@ pub(crate) struct Temper {
     pub(crate) power: u32,
     pub(crate) gremlins: u32,
     pub(crate) policies: bool,
+    pub(crate) asks: u32,
 }
 
 impl Temper {
@@ -95,6 +96,7 @@ impl Temper {
             crashes: up_to(u64::from(crate::limits::MAX_CRASHES) + 1),
             power: up_to(1000),
             gremlins: up_to(4),
+            asks: up_to(1000),
             policies: dice.half(),
         }
     }

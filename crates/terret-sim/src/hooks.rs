@@ -97,6 +97,13 @@ impl Gremlin {
         Message { source, ..Message::user(format!("{}-{n}", self.name).as_str(), format!("note {n}")) }
     }
 
+    /// Whether it lets a call start with consent only.
+    fn asks(&self) -> bool {
+        let mut state = self.world.lock();
+        let asks = state.temper.asks;
+        state.trouble(asks)
+    }
+
     fn count(&self, situation: Situation) {
         self.world.count(situation);
     }
@@ -322,6 +329,7 @@ impl Listener<Call, Admission> for Gremlin {
             match self.rolled("as a call is judged").await {
                 Mood::Fails => Admission::Deny(Done::error(&question.name, "gremlin", "it failed")),
                 Mood::Acts(0) => Admission::deny("gremlin", "a gremlin does not allow it"),
+                Mood::Passes if self.asks() => Admission::Ask(self.world.lock().demand_consent(&question)),
                 Mood::Passes | Mood::Panics | Mood::Acts(_) => next.run(question).await,
             }
         })

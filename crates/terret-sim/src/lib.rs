@@ -5,6 +5,7 @@
 
 mod ask;
 mod check;
+mod consent;
 mod crowd;
 mod dice;
 mod disk;
@@ -16,6 +17,7 @@ mod people;
 mod person;
 mod quiet;
 mod reached;
+mod surface;
 mod tools;
 mod witness;
 mod world;

@@ -13,6 +13,7 @@ use terret::core::message::Form;
 use terret::policy::{Budget, Repeat, Retry};
 use tokio::time::timeout;
 
+use crate::consent::Boss;
 use crate::disk::SimStore;
 use crate::hooks::Gremlin;
 use crate::limits::{CRASH_WITHIN, HANG_MS, PATIENCE_MS, WINDOW_MS};
@@ -185,6 +186,7 @@ fn builder(world: &World, calm: bool) -> Builder {
         tokens: state.dice.half().then(|| u64::from(state.dice.below(2_000))),
         wall_time: state.dice.half().then(|| Duration::from_millis(state.dice.within(1..60_000))),
     };
+    let somebody = state.dice.below(5) > 0;
     let repeat = Repeat { remind_at: 1 + state.dice.below(3), stop_at: 2 + state.dice.below(4) };
     drop(state);
     let route = |builder: Builder| match demanded || calm {
@@ -205,6 +207,10 @@ fn builder(world: &World, calm: bool) -> Builder {
         .cwd("/sim")
         .tools(tools::all(world))
         .plugin(retry);
+    let builder = match somebody {
+        true => builder.approver(Boss(world.clone())),
+        false => builder,
+    };
     let builder = match policies && !calm {
         true => builder.plugin(budget).plugin(repeat),
         false => builder,

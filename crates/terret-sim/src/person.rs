@@ -31,11 +31,12 @@ pub(crate) enum Act {
     WaitIdle,
     Read,
     Record,
+    Replace,
     Recover,
 }
 
 /// Prompts first: most of what is done is asking for something.
-pub(crate) const ACTS: [Act; 20] = [
+pub(crate) const ACTS: [Act; 22] = [
     Act::Prompt,
     Act::Prompt,
     Act::Prompt,
@@ -55,6 +56,8 @@ pub(crate) const ACTS: [Act; 20] = [
     Act::WaitIdle,
     Act::Read,
     Act::Record,
+    Act::Replace,
+    Act::Replace,
     Act::Recover,
 ];
 
@@ -132,6 +135,13 @@ impl Person {
                 let event = PluginEvent { kind: "x/sim/note".into(), rel: Rel::View, v: 1, data };
                 if self.done(act, self.agent.record(Record::Plugin(event)).await) {
                     self.world.count(Situation::Recorded);
+                }
+                None
+            }
+            Act::Replace => {
+                let replaced = self.world.lock().replacement()?;
+                if !self.done(act, self.agent.record(Record::Surface(replaced)).await) {
+                    self.world.count(Situation::ReplaceRefused);
                 }
                 None
             }

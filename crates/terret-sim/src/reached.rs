@@ -64,6 +64,15 @@ situations! {
     HookRejected "a hook rejected";
     HookKept "a hook rejected and kept";
     Denied "a call was denied";
+    ConsentAsked "consent was asked for";
+    Consented "somebody consented";
+    ConsentRefused "somebody refused consent";
+    ConsentMumbled "somebody answered with a word that was not offered";
+    ConsentFailed "whoever was asked for consent failed";
+    ConsentSilent "whoever was asked for consent never answered";
+    NobodyToAsk "nobody was there to consent";
+    CrashedInConsent "crashed while somebody was asked for consent";
+    AskedAgain "consent was asked for again after a crash";
     Steered "a vote steered";
     Rerouted "a hook changed the route";
     Served "a plugin served a request";
@@ -72,6 +81,8 @@ situations! {
     ObserverPosted "an observer posted mail";
     Subscribed "a subscription was read";
     Recorded "a plugin recorded something";
+    Replaced "a range of the past was replaced";
+    ReplaceRefused "a range that may not be replaced was refused";
     Completed "a turn completed";
     MaxTokens "a turn ended at the output limit";
     Blocked "a turn was blocked";
@@ -136,6 +147,13 @@ fn of_fact(fact: &Fact) -> Option<Situation> {
         Fact::AssistantMessage(answer) if answer.interrupted => Some(Situation::PartialText),
         Fact::AssistantMessage(answer) if answer.finish.kind == FinishKind::Pause => Some(Situation::Paused),
         Fact::ToolCall(call) if call.run > 1 => Some(Situation::RunAgain),
+        Fact::ApprovalAsked(_) => Some(Situation::ConsentAsked),
+        Fact::SurfaceReplaced(_) => Some(Situation::Replaced),
+        Fact::ToolResult(result)
+            if result.error.as_ref().is_some_and(|error| error.code == "no-approver") =>
+        {
+            Some(Situation::NobodyToAsk)
+        }
         Fact::ToolResult(result) => match result.outcome {
             Outcome::Denied => Some(Situation::Denied),
             Outcome::NotStarted => Some(Situation::NotStarted),
@@ -155,7 +173,6 @@ fn of_fact(fact: &Fact) -> Option<Situation> {
         | Fact::StepStart(_)
         | Fact::StepEnd(_)
         | Fact::UserMessage(_)
-        | Fact::SurfaceReplaced(_)
         | Fact::RequestHeader(_)
         | Fact::RequestContext(_)
         | Fact::RequestAttempt(_)
@@ -163,7 +180,6 @@ fn of_fact(fact: &Fact) -> Option<Situation> {
         | Fact::AssistantChunk(_)
         | Fact::AssistantMessage(_)
         | Fact::ToolCall(_)
-        | Fact::ApprovalAsked(_)
         | Fact::ApprovalDecided(_)
         | Fact::SeamChanged(_)
         | Fact::Plugin(_) => None,

@@ -14,6 +14,7 @@ use terret::model::BodyCache;
 
 use crate::limits::GRACE_SLACK_MS;
 use crate::monitor::Monitor;
+use crate::surface::is_paired;
 use crate::world::State;
 
 /// The log, and what was told.
@@ -133,6 +134,11 @@ impl State {
         for id in removed.iter().filter(|id| !self.unwanted.contains(id)).cloned().collect::<Vec<_>>() {
             self.fault(format!("{id} was taken off, and nobody asked for that"));
         }
+        match &event.fact {
+            Fact::ApprovalDecided(decided) => self.check_decided(decided),
+            Fact::SurfaceReplaced(replaced) => self.check_replaced(replaced),
+            _ => {}
+        }
         if let Some(rule) = self.witness.add(event, end, now) {
             self.fault(rule);
         }
@@ -163,8 +169,14 @@ impl State {
         let Witness { events, request, bodies, folded, .. } = &mut self.witness;
         events[*folded..at].iter().for_each(|event| request.fold(event));
         *folded = at;
+        let paired = is_paired(request.messages());
         let logged = request.header().cloned();
         let built = bodies.build(header, request.messages());
+        if !paired {
+            self.fault(format!(
+                "request {place:?} has a call without its result, or a result without its call"
+            ));
+        }
         if logged.as_ref() != Some(header) {
             self.fault(format!("request {place:?} does not have the header of the log"));
         }
@@ -212,6 +224,9 @@ impl State {
         }
         if self.dead {
             return;
+        }
+        if run == 1 {
+            self.check_consent(call, at);
         }
         let told = &mut self.witness.told;
         let again = told.has_started(call);

@@ -8,6 +8,7 @@ use terret::core::id::MsgId;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::consent::Consents;
 use crate::dice::{Dice, Temper};
 use crate::disk::Disk;
 use crate::limits::{CLOCK_BACK_MS, EPOCH_MS};
@@ -46,6 +47,8 @@ pub(crate) struct State {
     pub(crate) was_full: bool,
     /// Writes that were tried in this session.
     pub(crate) writes: u32,
+    /// Consent that was asked for in this life.
+    pub(crate) consents: Consents,
     /// Tools that run.
     pub(crate) running: u32,
     /// The agent, for observers that post mail.
@@ -86,6 +89,7 @@ impl World {
             disposed: false,
             was_full: false,
             writes: 0,
+            consents: Consents::default(),
             running: 0,
             handle: None,
             sent: Vec::new(),
@@ -116,6 +120,7 @@ impl World {
         (state.dead, state.calm, state.crash_in) = (false, calm, None);
         (state.resting, state.disposed, state.was_full) = (false, false, false);
         (state.disk.syncing, state.disk.closing) = (false, false);
+        state.consents = Consents::default();
         let life = state.life;
         state.tell(|| format!("process {life} begins"));
     }

@@ -117,15 +117,22 @@ impl World {
                 Err(failure) => return Reply::Answer(Answer::Broken(failure)).noted(notes),
             };
             let trace = Trace::default();
-            let due = |c: &Context| known.get(&c.plugin) != Some(&c.text);
+            let due = |c: Context| {
+                let last = known.get(&c.plugin);
+                c.due(last)
+            };
             // Rules and surroundings are looked at where input may change them: when a turn begins.
             let contexts = if step == 1 || !batch.is_empty() {
                 (self.surroundings)(&self.cwd, self.clock.epoch_ms())
             } else {
                 Vec::new()
             };
-            let messages =
-                contexts.into_iter().filter(due).map(|c| c.into_message(turn, step)).chain(batch).collect();
+            let messages = contexts
+                .into_iter()
+                .filter_map(due)
+                .map(|c| c.into_message(turn, step))
+                .chain(batch)
+                .collect();
             let question = PreStep { agent, turn, step, messages, stop };
             let last = |q: PreStep| std::future::ready(Ok(Verdict::Enter(q.messages))).boxed();
             let answer = match seams.pre_step.ask(question, &trace, last).await {

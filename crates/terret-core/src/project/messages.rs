@@ -48,7 +48,7 @@ impl Messages {
     }
 
     /// Whether this range may be replaced by this message; an error says why not. Only whole closed steps may, so that
-    /// no call loses its results; their replacement calls nothing.
+    /// no call loses its results; their replacement calls nothing, and it is not empty.
     pub fn may_replace(&self, replaced: &SurfaceReplaced) -> Result<(), &'static str> {
         let [first, last] = replaced.range;
         let inside = |p: &&Projected| (first..=last).contains(&p.seq);
@@ -65,9 +65,12 @@ impl Messages {
             return Err("a range to replace holds closed steps: this one reaches into the open step");
         }
         let calls = |b: &Block| matches!(b, Block::ToolCall { .. } | Block::ToolResult { .. });
-        match replaced.message.content.iter().any(calls) {
-            true => Err("a replacement holds neither calls nor results: each would stand alone"),
-            false => Ok(()),
+        if replaced.message.content.iter().any(calls) {
+            return Err("a replacement holds neither calls nor results: each would stand alone");
+        }
+        match replaced.message.content.iter().any(says) {
+            true => Ok(()),
+            false => Err("a replacement says something: one without a word would only erase the past"),
         }
     }
 
@@ -151,6 +154,15 @@ impl Messages {
     fn push(&mut self, seq: Seq, message: Message) {
         let digest = message_digest(&message);
         self.list.push(Projected { seq, message: Arc::new(message), digest, step: self.steps });
+    }
+}
+
+/// Whether a block puts anything before the model. Reasoning does not: most wires leave it out.
+fn says(block: &Block) -> bool {
+    match block {
+        Block::Text { text, .. } | Block::Refusal { text, .. } => !text.trim().is_empty(),
+        Block::Reasoning { .. } | Block::ToolCall { .. } | Block::ToolResult { .. } => false,
+        Block::Json { .. } | Block::Image { .. } | Block::File { .. } | Block::Provider { .. } => true,
     }
 }
 

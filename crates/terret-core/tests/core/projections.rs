@@ -245,6 +245,9 @@ fn only_whole_closed_steps_may_be_replaced() {
     let calls = folded.list()[1].message.as_ref().clone();
     let calls = SurfaceReplaced { range: [first, results], message: calls, by: "compact".into() };
     assert!(folded.may_replace(&calls).is_err(), "its calls would have no results");
+    let blank = Message { content: vec![Block::text(" \n")], ..summary("c") };
+    let blank = SurfaceReplaced { range: [first, results], message: blank, by: "compact".into() };
+    assert!(folded.may_replace(&blank).is_err(), "it says nothing");
     let open = session.log.iter().rposition(|e| matches!(e.fact, Fact::StepEnd(_))).unwrap();
     let open = messages(&session.log[..open]);
     let reaches = SurfaceReplaced { range: [answer, answer], message: summary("c"), by: "compact".into() };

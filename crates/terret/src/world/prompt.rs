@@ -42,7 +42,7 @@ pub struct Context {
     pub plugin: String,
     /// What it is.
     pub form: Form,
-    /// What the model reads.
+    /// What the model reads. Empty: there is nothing of it now, and a model that was told something is told that.
     pub text: String,
 }
 
@@ -50,6 +50,16 @@ pub struct Context {
 pub(crate) type Surroundings = Arc<dyn Fn(&Path, u64) -> Vec<Context> + Send + Sync>;
 
 impl Context {
+    /// What the model has to be told, if this is what it was told last.
+    pub(crate) fn due(mut self, last: Option<&String>) -> Option<Context> {
+        if self.text.is_empty() {
+            last?;
+            let name = &self.plugin;
+            self.text = format!("<{name}>\nnone: what was given here before no longer applies\n</{name}>");
+        }
+        (last != Some(&self.text)).then_some(self)
+    }
+
     pub(crate) fn into_message(self, turn: u32, step: u32) -> Message {
         Message {
             id: format!("{}-{turn}.{step}", self.plugin).as_str().into(),
@@ -73,13 +83,13 @@ pub(crate) fn surroundings(cwd: &Path, now_ms: u64) -> Vec<Context> {
             date(now_ms)
         ),
     }];
-    contexts.extend(instructions(cwd));
+    contexts.push(instructions(cwd));
     contexts
 }
 
 /// The `AGENTS.md` files that apply, outermost first: from the repository's root down to `cwd`. Outside of a
 /// repository only the one in `cwd`: what lies above belongs to somebody else.
-fn instructions(cwd: &Path) -> Option<Context> {
+fn instructions(cwd: &Path) -> Context {
     let root = cwd.ancestors().find(|dir| dir.join(".git").exists()).unwrap_or(cwd);
     let dirs = cwd.ancestors().take_while(|dir| dir.starts_with(root));
     let mut parts: Vec<String> = dirs
@@ -95,12 +105,7 @@ fn instructions(cwd: &Path) -> Option<Context> {
         })
         .collect();
     parts.reverse();
-    let text = parts.join("\n");
-    (!text.is_empty()).then_some(Context {
-        plugin: "instructions".to_owned(),
-        form: Form::Instructions,
-        text,
-    })
+    Context { plugin: "instructions".to_owned(), form: Form::Instructions, text: parts.join("\n") }
 }
 
 /// The text of a file of rules, cut to what is taken along; `None` where there is none.

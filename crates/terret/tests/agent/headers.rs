@@ -159,22 +159,29 @@ async fn a_restart_takes_over_what_was_chosen_and_nothing_that_was_derived() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rules_of_a_directory_are_told_once_and_again_when_they_change() {
+async fn rules_of_a_directory_are_told_once_when_they_change_and_when_they_are_gone() {
     let (store, dir) = (MemoryStore::default(), tempfile::tempdir().unwrap());
     let rules = dir.path().join("AGENTS.md");
     let agent = builder("say hi").store(store.clone()).cwd(dir.path()).create(None).await.unwrap();
-    for text in ["A", "A", "B", "B"] {
-        std::fs::write(&rules, text).unwrap();
+    for text in [None, Some("A"), Some("A"), Some("B"), Some("B"), None, None, Some("B")] {
+        match text {
+            Some(text) => std::fs::write(&rules, text).unwrap(),
+            None => drop(std::fs::remove_file(&rules)),
+        }
         agent.prompt("go").await.unwrap();
     }
     agent.shutdown().await.unwrap();
     let log = log_of(&store, &agent);
     let told = log.iter().filter_map(|e| match &e.fact {
         Fact::UserMessage(user) if user.message.id.to_string().starts_with("instructions-") => {
-            Some((user.turn, user.message.text().contains("\nA\n"), user.message.text().contains("\nB\n")))
+            let text = user.message.text();
+            let found = ["\nA\n", "\nB\n", "no longer applies"].map(|words| text.contains(words));
+            Some((user.turn, found))
         }
         _ => None,
     });
-    assert_eq!(told.collect::<Vec<_>>(), [(1, true, false), (3, false, true)]);
+    let (a, b, gone) = ([true, false, false], [false, true, false], [false, false, true]);
+    // Of rules that never were there is nothing to say; of those that are gone there is, once.
+    assert_eq!(told.collect::<Vec<_>>(), [(2, a), (4, b), (6, gone), (8, b)]);
     assert_eq!(conversation(&log).messages().rewrites(), 0, "what was told stays told");
 }

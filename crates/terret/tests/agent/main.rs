@@ -3,6 +3,7 @@
 
 mod apart;
 mod attempts;
+mod between;
 mod cancels;
 mod consent;
 mod containment;

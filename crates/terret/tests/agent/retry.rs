@@ -6,9 +6,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use terret::Agent;
-use terret::agent::{Builder, Outcome};
+use terret::agent::{Builder, Outcome, Settlement};
 use terret::core::chunk::{Failure, code};
-use terret::core::fact::{Cause, Fact};
+use terret::core::fact::{Cause, EndReason, Fact};
 use terret::core::line::Event;
 use terret::hook::{FailedAttempt, Listener, Next, Order, Phase, Plugin, Recovery, RequestPoint, Seams};
 use terret::model::script::ScriptAdapter;
@@ -202,10 +202,48 @@ async fn a_restart_forgets_no_retry() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_delay_is_the_loops_whoever_leaves_meanwhile_and_retries_are_counted_by_name() {
+    let other_numbers = Retry { base_ms: 7, ..PLAIN };
+    for (next, expected, ending) in [
+        // What was decided is done; of the next failure nobody takes care.
+        (None, vec![("retry", 100)], "error"),
+        // Another policy of that name goes on where the first one stood.
+        (Some(other_numbers), vec![("retry", 100), ("retry", 14)], "completed"),
+    ] {
+        let store = MemoryStore::default();
+        let script = "fail SERVER times=2 down\nsay ok";
+        let agent = agent(script).store(store.clone()).create(None).await.unwrap();
+        let installed = agent.install(PLAIN).unwrap();
+        let one = agent.followup(agent.user("go")).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        drop(installed);
+        let _next = next.map(|retry| agent.install(retry).unwrap());
+        let Settlement::Ended(outcome) = one.settled().await.unwrap() else { panic!() };
+        agent.shutdown().await.unwrap();
+        let log = events(store.bytes(agent.id().as_str()).unwrap());
+        assert_eq!((retries(&log), outcome.ending.word()), (expected, ending));
+        if let EndReason::Error { failure } = outcome.ending {
+            assert_eq!((failure.code.as_str(), failure.message.as_str()), (code::SERVER, "down"));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_may_be_varied_to_nothing() {
+    let varied = Retry { max: 20, base_ms: 1, cap_ms: 1, jitter_percent: 100, ..PLAIN };
+    let (outcome, log) = played(agent("fail SERVER times=20\nsay ok").plugin(varied)).await;
+    let delays: Vec<u64> = retries(&log).iter().map(|(_, ms)| *ms).collect();
+    assert_eq!(outcome.text, "ok");
+    assert!(delays.contains(&0) && delays.contains(&1), "{delays:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn always_means_every_failure_without_end_until_a_cancel() {
     let always = Retry { mode: Mode::Always, max: 1, ..PLAIN };
     let (outcome, log) = played(agent("fail AUTH times=40\nsay ok").plugin(always)).await;
     assert_eq!((outcome.text.as_str(), retries(&log).len()), ("ok", 40));
+    let delays: Vec<u64> = retries(&log).iter().map(|(_, ms)| *ms).collect();
+    assert!(delays[..3] == [100, 200, 400] && delays[3..].iter().all(|ms| *ms == 400), "{delays:?}");
     let agent = agent("fail AUTH times=100000\nsay ok").plugin(always).create(None).await.unwrap();
     let one = agent.followup(agent.user("go")).await.unwrap();
     tokio::time::sleep(Duration::from_secs(10)).await;

@@ -240,6 +240,18 @@ async fn every_notice_has_its_place_among_the_events() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_claimed_is_told_behind_the_event_that_took_it_from_both_lanes() {
+    let notes = Notes::default();
+    let agent = watched("say hi", &notes).await;
+    agent.inject(agent.user("context")).await.unwrap();
+    agent.prompt("go").await.unwrap();
+    let told = taken(&notes);
+    let claimed = told.iter().position(|kind| kind == "inbox/claimed").unwrap();
+    assert_eq!(told[claimed + 1..claimed + 4], ["= claimed by 1", "= claimed by 1", "step/start"]);
+    assert_eq!(told.iter().filter(|kind| kind.contains("claimed")).count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_dead_writer_left_open_is_told_by_name_when_it_is_closed() {
     let (store, notes, naps) = (MemoryStore::default(), Notes::default(), Notes::default());
     let tool = || nap(&naps, CallMode::Parallel);

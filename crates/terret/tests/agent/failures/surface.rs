@@ -120,6 +120,34 @@ async fn case_066_a_summary_that_comes_late_leaves_the_running_turn_alone() {
     }
 }
 
+/// A summary that came out empty is refused, however empty it is: what it should stand for is still there.
+#[tokio::test(start_paused = true)]
+async fn case_066_a_summary_that_came_out_empty_erases_nothing() {
+    let store = MemoryStore::default();
+    let agent = builder("say one\n---\nsay two").store(store.clone()).create(None).await.unwrap();
+    agent.prompt("first").await.unwrap();
+    let log = || events(store.bytes(agent.id().as_str()).unwrap());
+    let seqs: Vec<Seq> = conversation(&log()).messages().list().iter().map(|p| p.seq).collect();
+    let range = [seqs[0], seqs[2]];
+    let thought = Block::Reasoning { text: "what was it about?".into(), provider: None };
+    let empty = [vec![], vec![Block::text("")], vec![Block::text(" \n"), Block::text("")], vec![thought]];
+    for content in empty {
+        let Record::Surface(mut replaced) = summary(range, "so far") else { panic!() };
+        replaced.message.content = content.clone();
+        let refused = agent.record(Record::Surface(replaced)).await.unwrap_err();
+        assert!(
+            matches!(refused, Error::Refused(why) if why.contains("says something")),
+            "{content:?}: {refused}"
+        );
+    }
+    agent.prompt("second").await.unwrap();
+    let kept: Vec<Seq> = conversation(&log()).messages().list().iter().map(|p| p.seq).take(3).collect();
+    assert_eq!(kept, seqs);
+    agent.record(summary(range, "so far")).await.unwrap();
+    agent.shutdown().await.unwrap();
+    assert_eq!(conversation(&log()).messages().list()[0].message.text(), "so far");
+}
+
 /// What a summary took away and the model still needs is told again: here the environment, which stood in the first
 /// turn.
 #[tokio::test(start_paused = true)]
