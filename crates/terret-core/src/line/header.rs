@@ -46,9 +46,10 @@ pub enum SessionTag {
 pub struct Parent {
     /// The parent session.
     pub id: SessionId,
-    /// Last event taken along.
-    pub seq: Seq,
-    /// Chain value of the parent at that event.
+    /// Last event taken along; absent if the parent had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<Seq>,
+    /// Chain value of the parent behind that event.
     pub h: Digest,
 }
 
