@@ -53,6 +53,13 @@ pub struct Parent {
     pub h: Digest,
 }
 
+impl Parent {
+    /// How many events were taken along: the seq of the first that the fork wrote itself.
+    pub fn taken(&self) -> Seq {
+        self.seq.map_or(0, |seq| seq.saturating_add(1))
+    }
+}
+
 impl SessionHeader {
     /// The header line, newline included.
     pub fn to_line(&self) -> Result<Vec<u8>, serde_json::Error> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use terret_core::fact::{Fact, RequestAttempt};
 use terret_core::id::{Digest, Seq};
+use terret_core::line::Parent;
 use terret_core::project::{Brackets, Request};
 
 use crate::error::Error;
@@ -73,7 +74,7 @@ pub fn verify_scan(scan: &mut Scan<impl Read>) -> Result<Report, Error> {
         (Brackets::default(), Request::default(), BodyCache::default());
     let parent = scan.header().parent.clone();
     // What was taken along from a parent, its header's hash included, is as the parent wrote it.
-    let taken = parent.as_ref().map_or(0, |parent| parent.seq.map_or(0, |seq| seq.saturating_add(1)));
+    let taken = parent.as_ref().map_or(0, Parent::taken);
     loop {
         if let Some(parent) = parent.as_ref().filter(|_| report.events == taken) {
             report.same(taken.saturating_sub(1), "chain at the fork", parent.h, scan.tip().head());
