@@ -55,6 +55,8 @@ async fn eventful(store: impl Store + 'static) -> Agent {
         tokio::time::sleep(Duration::from_secs(1)).await;
         agent.steer(agent.user("one thing more")).await.unwrap();
         agent.cancel(cause).await.unwrap();
+        // While a tool is still given time to stop: it wakes what comes after the cancel.
+        agent.followup(agent.user("and then")).await.unwrap();
         receipt.settled().await.unwrap();
         agent.when_idle().await.unwrap();
     }
@@ -286,10 +288,16 @@ async fn every_ending_of_a_turn_is_a_boundary_with_nothing_to_close() {
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_stays_with_the_parent_and_is_read_there() {
-    let store = MemoryStore::default();
-    let agent = eventful(store.clone()).await;
+    let (store, script) = (MemoryStore::default(), "say long\nwait 60000\n---\nsay later\n---\nsay more");
+    let agent = builder(script).store(store.clone()).create(Some(id("parent"))).await.unwrap();
+    let receipt = agent.followup(agent.user("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    agent.followup(agent.user("one")).await.unwrap();
+    agent.inject(agent.user("two")).await.unwrap();
+    agent.cancel(Cause::User { text: None }).await.unwrap();
+    receipt.settled().await.unwrap();
     let waiting: Vec<_> = agent.look().await.unwrap().pending.into_iter().map(|p| p.id).collect();
-    assert!(!waiting.is_empty());
+    assert_eq!(waiting.len(), 2);
     let child = builder("say x").store(store.clone()).fork("parent", None, Some(id("c"))).await.unwrap();
     let told = events(store.bytes("c").unwrap());
     let removed: Vec<_> = told
