@@ -32,6 +32,12 @@ pub(crate) enum Verb {
     Show(Show),
     /// Prove a session: every line intact, every request rebuilt from what stood before it.
     Verify(Verify),
+    /// Make a new session from the beginning of another, and print its id.
+    ///
+    /// It begins with the events of the other one, up to and with the point, or all there are. The other session is
+    /// only read: it may be running, and it may be damaged behind the point. What was open there is closed in the
+    /// new session; nothing runs.
+    Fork(Fork),
     /// List the messages that wait in a session; let one go, or take one off.
     Queue(Queue),
     /// Look at the installation: places, configuration, keys, damaged logs.
@@ -71,6 +77,10 @@ pub(crate) struct Run {
     /// Go on with a given session.
     #[arg(short, long, value_name = "ADDR", conflicts_with_all = ["session_id", "ephemeral"])]
     pub(crate) resume: Option<String>,
+    /// With `-c` or `-r`: go on in a new session that begins with the events of that one, and leave it as it is.
+    /// `-r` then takes a point (`-r ADDR@118`) and files too.
+    #[arg(long, conflicts_with = "resume_turn")]
+    pub(crate) fork: bool,
     /// With `-c` or `-r`: go on inside the turn the last run left open, instead of closing it. Finished calls
     /// do not run again, nor do those that might do something twice.
     #[arg(long)]
@@ -206,6 +216,16 @@ pub(crate) struct Verify {
     /// Print JSON, one object a session.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Fork {
+    /// `SESSION[@POINT]`: `latest`, a prefix, an id or a path; `@118` takes event 118 along and none behind it,
+    /// `@turn.step[#attempt]` that step or attempt.
+    pub(crate) address: String,
+    /// Id of the new session.
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
 }
 
 #[derive(clap::Args, Debug)]

@@ -68,6 +68,7 @@ fn dispatch(verb: Verb) -> Result<u8, Problem> {
         Verb::Log(log) => verb::log::log(&log),
         Verb::Show(show) => verb::show::show(&show),
         Verb::Verify(verify) => verb::verify::verify(&verify),
+        Verb::Fork(fork) => verb::fork::fork(&fork),
         Verb::Queue(queue) => verb::queue::queue(&queue),
         Verb::Doctor(doctor) => verb::doctor::doctor(&doctor),
         Verb::Schema => verb::schema::schema(),

@@ -67,16 +67,18 @@ impl From<Error> for Problem {
                 let problem = candidates.iter().fold(problem, |p, id| p.fact("session", id.to_string()));
                 problem.hint("give more of the id")
             }
+            Error::NoEvent { id, .. } => problem.hint(format!("terret log {id}")),
             Error::Exists(id) => problem.hint(format!("terret run -r {id} \"…\"")),
-            Error::Busy { id, path, .. } => problem
-                .fact("log", path.display().to_string())
-                .hint(format!("follow it with `terret log {id} --follow`, or stop that process first")),
+            Error::Busy { id, path, .. } => problem.fact("log", path.display().to_string()).hint(format!(
+                "follow it with `terret log {id} --follow`, or branch with `terret fork {id}`"
+            )),
             Error::Damaged { path, .. } => problem
                 .fact("safe", "nothing was changed; every event before that line is intact")
                 .hint(format!("terret log {}", path.display())),
-            Error::MissingPlugin { .. } => {
-                problem.fact("safe", "the session can be read; only going on with it would differ")
-            }
+            Error::MissingPlugin { .. } => problem.fact(
+                "safe",
+                "the session can be read, and forked before that event; only going on would differ",
+            ),
             Error::Full { .. } => problem
                 .fact("safe", "what was acknowledged is in the log")
                 .hint("free some space, then run it again"),

@@ -86,6 +86,10 @@ async fn with_a_real_model() -> Result<(), Box<dyn std::error::Error>> {
     let builder = Agent::builder(models.clone()).model("deepseek/deepseek-chat")?;
     builder.create(None).await?;
 
+    let elsewhere = Agent::builder(models.clone()).store(FileStore::new("sessions"));
+    let elsewhere = elsewhere.fork("01jab7…", Some(118), None).await?;
+    elsewhere.prompt("What if we had gone left?").await?;
+
     use terret::core::input::Recovery;
     use terret::store::FileStore;
 

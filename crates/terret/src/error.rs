@@ -31,6 +31,16 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// The log has no such event.
+    #[error("session `{id}` has no event {seq}: {}", .last.map_or("it has none yet".to_owned(), |last| format!("its last one is {last}")))]
+    NoEvent {
+        /// Which session.
+        id: SessionId,
+        /// The event asked for.
+        seq: Seq,
+        /// The last one there is.
+        last: Option<Seq>,
+    },
     /// Another process writes this session.
     #[error("session `{id}` is open in another process (pid {pid}, since {since})")]
     Busy {
@@ -143,6 +153,7 @@ impl Error {
             | Error::Ambiguous { .. }
             | Error::Exists(_)
             | Error::BadAddress { .. }
+            | Error::NoEvent { .. }
             | Error::IdReused(_)
             | Error::Refused(_)
             | Error::TooLarge { .. }

@@ -69,14 +69,14 @@ pub(crate) fn log(args: &args::Log) -> Result<u8, Problem> {
 }
 
 /// The part of a log that a step, or an attempt of it, is; the whole log without one.
-struct Part {
+pub(crate) struct Part {
     step: Option<(u32, u32, Option<u32>)>,
     inside: bool,
     attempt: u32,
 }
 
 impl Part {
-    fn new(point: Option<Point>) -> Self {
+    pub(crate) fn new(point: Option<Point>) -> Self {
         let step = match point {
             Some(Point::Step { turn, step, attempt }) => Some((turn, step, attempt)),
             Some(Point::Seq(_)) | None => None,
@@ -86,7 +86,7 @@ impl Part {
 
     /// Whether it holds this event. Attempts end where the next one begins; the tools an answer called are part
     /// of its attempt.
-    fn holds(&mut self, event: &Event) -> bool {
+    pub(crate) fn holds(&mut self, event: &Event) -> bool {
         let Some((turn, step, attempt)) = self.step else { return true };
         if let Fact::StepStart(start) = &event.fact {
             (self.inside, self.attempt) = ((start.turn, start.step) == (turn, step), 0);

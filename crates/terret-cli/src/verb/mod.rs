@@ -1,6 +1,7 @@
 //! One file per verb.
 
 pub(crate) mod doctor;
+pub(crate) mod fork;
 pub(crate) mod log;
 pub(crate) mod point;
 pub(crate) mod queue;

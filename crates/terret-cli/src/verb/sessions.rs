@@ -4,6 +4,7 @@ use serde_json::json;
 use terret::core::project::Turns;
 use terret::store::{Condition, Listed, Scan};
 
+use super::fork;
 use crate::args::{self, SessionAction};
 use crate::open;
 use crate::problem::Problem;
@@ -87,6 +88,9 @@ fn details(session: &Listed) -> String {
             header.cwd,
             header.by
         ));
+        if let Some(parent) = &header.parent {
+            text.push_str(&format!("parent   {}\n", fork::origin(parent)));
+        }
     }
     let turns = match open_turn(session) {
         Some(turn) => format!("{} ({turn} is open)", session.turns + 1),
@@ -134,6 +138,7 @@ fn as_json(session: &Listed) -> serde_json::Value {
         "created": session.header.as_ref().map(|h| h.created),
         "updated": session.updated,
         "cwd": session.header.as_ref().map(|h| h.cwd.clone()),
+        "parent": session.header.as_ref().and_then(|h| h.parent.clone()),
         "title": session.title,
         "events": session.events,
         "turns": session.turns,

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use terret::core::fact::{Fact, RequestAttempt};
 use terret::core::id::Seq;
-use terret::core::line::Event;
+use terret::core::line::{Event, Parent};
 use terret::core::project::Request;
 use terret::model::BodyCache;
 use terret::store::{Point, Scan};
 
+use super::fork;
 use super::log::end_of_good;
 use crate::args;
 use crate::open;
@@ -24,10 +25,17 @@ pub(crate) fn show(args: &args::Show) -> Result<u8, Problem> {
     }
     let mut scan = Scan::open(&path)?;
     let mut transcript = Transcript::default();
+    let parent = scan.header().parent.clone();
     while let Some(next) = scan.next_event()? {
         match next {
             Ok(event) => {
                 if is_beyond(address.point, &event) {
+                    return Ok(0);
+                }
+                let begins = |parent: &&Parent| event.seq == parent.taken();
+                if let Some(parent) = parent.as_ref().filter(begins)
+                    && !render::out_plain(&format!("-- {}\n", fork::origin(parent)))?
+                {
                     return Ok(0);
                 }
                 if let Some(text) = transcript.event(&event)

@@ -8,6 +8,7 @@ mod configuration;
 mod contract;
 mod damage;
 mod fifty_steps;
+mod fork;
 mod kill;
 mod place;
 mod printing;

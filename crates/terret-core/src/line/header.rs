@@ -46,10 +46,18 @@ pub enum SessionTag {
 pub struct Parent {
     /// The parent session.
     pub id: SessionId,
-    /// Last event taken along.
-    pub seq: Seq,
-    /// Chain value of the parent at that event.
+    /// Last event taken along; absent if the parent had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<Seq>,
+    /// Chain value of the parent behind that event.
     pub h: Digest,
+}
+
+impl Parent {
+    /// How many events were taken along: the seq of the first that the fork wrote itself.
+    pub fn taken(&self) -> Seq {
+        self.seq.map_or(0, |seq| seq.saturating_add(1))
+    }
 }
 
 impl SessionHeader {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use terret_core::fact::ToolSpec;
-use terret_core::id::SessionId;
+use terret_core::id::{Seq, SessionId};
 use terret_core::line::{Event, FORMAT, SessionHeader, SessionTag};
 use terret_core::raw::Raw;
 use tokio::sync::{mpsc, watch};
@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::hook::{Approver, Plugin, Registry, Seams, sorted};
 use crate::limits::{IDLE_TIMEOUT_MS, MAX_MAIL, TOOL_GRACE_MS};
 use crate::model::Models;
-use crate::store::{BY, MemoryStore, Opened, Store};
+use crate::store::{BY, Fork, MemoryStore, Opened, Store, fork};
 use crate::tool::{Permissions, Tool};
 use crate::world::{Context, Surroundings, World, surroundings};
 
@@ -214,10 +214,7 @@ impl Builder {
     /// A new session, under this id or a fresh one. Needs a tokio runtime, on which the agent then runs.
     pub async fn create(self, id: Option<SessionId>) -> Result<Agent, Error> {
         let (builder, registry) = self.assembled()?;
-        let id = match id {
-            Some(id) => id,
-            None => builder.ids.fresh().parse().map_err(|e| Error::Usage(format!("{e}")))?,
-        };
+        let id = builder.id(id)?;
         let header = SessionHeader {
             kind: SessionTag::Session,
             format: FORMAT,
@@ -235,12 +232,40 @@ impl Builder {
     /// Opens a session to go on with it. A turn left open by a dead writer waits for [`Agent::recover`].
     pub async fn resume(self, id: &str) -> Result<Agent, Error> {
         let (builder, registry) = self.assembled()?;
+        builder.open(id, registry)
+    }
+
+    /// A new session that begins with the events of another up to `boundary` (its last one if absent), under this
+    /// id or a fresh one, and an agent that goes on there. The other session may be written meanwhile, by whomever,
+    /// and is never touched; what waits in it stays with it. A turn that was open at the boundary is closed in the
+    /// new session, and nothing runs by that. See [`fork`].
+    pub async fn fork(
+        self,
+        source: &str,
+        boundary: Option<Seq>,
+        id: Option<SessionId>,
+    ) -> Result<Agent, Error> {
+        let (builder, registry) = self.assembled()?;
+        let plan = Fork { boundary, id: builder.id(id)?, now: builder.clock.epoch_ms() };
+        let (store, source) = (builder.store.clone(), source.to_owned());
+        // A long log takes a while to copy.
+        let made = tokio::task::spawn_blocking(move || fork(|| store.read(&source), &*store, plan)).await;
+        let header = made.map_err(|_| Error::Gone)??;
+        builder.open(header.id.as_str(), registry)
+    }
+
+    /// The id that was chosen, or a fresh one.
+    fn id(&self, chosen: Option<SessionId>) -> Result<SessionId, Error> {
+        chosen.map_or_else(|| self.ids.fresh().parse().map_err(|e| Error::Usage(format!("{e}"))), Ok)
+    }
+
+    fn open(self, id: &str, registry: Arc<Registry>) -> Result<Agent, Error> {
         let mut folds = Folds::default();
-        let opened = builder.store.open(id, &mut |event| {
+        let opened = self.store.open(id, &mut |event| {
             folds.state.apply(&event.fact);
             folds.fold(event);
         })?;
-        builder.start(opened, folds, registry)
+        self.start(opened, folds, registry)
     }
 
     /// Everything that can be wrong with the parts, found before there is a session.

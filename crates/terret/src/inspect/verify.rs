@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use terret_core::fact::{Fact, RequestAttempt};
 use terret_core::id::{Digest, Seq};
+use terret_core::line::Parent;
 use terret_core::project::{Brackets, Request};
 
 use crate::error::Error;
@@ -71,7 +72,14 @@ pub fn verify_scan(scan: &mut Scan<impl Read>) -> Result<Report, Error> {
     let mut report = Report::default();
     let (mut brackets, mut request, mut bodies) =
         (Brackets::default(), Request::default(), BodyCache::default());
-    while let Some(next) = scan.next_event()? {
+    let parent = scan.header().parent.clone();
+    // What was taken along from a parent, its header's hash included, is as the parent wrote it.
+    let taken = parent.as_ref().map_or(0, Parent::taken);
+    loop {
+        if let Some(parent) = parent.as_ref().filter(|_| report.events == taken) {
+            report.same(taken.saturating_sub(1), "chain at the fork", parent.h, scan.tip().head());
+        }
+        let Some(next) = scan.next_event()? else { break };
         let event = match next {
             Ok(event) => event,
             Err(bad) => {
@@ -84,11 +92,16 @@ pub fn verify_scan(scan: &mut Scan<impl Read>) -> Result<Report, Error> {
         if let Fact::RequestAttempt(attempt) = &event.fact {
             report.attempt(event.seq, attempt, &mut request, &mut bodies);
         }
-        if let (Fact::WriterOpened(opened), None) = (&event.fact, &scan.header().parent) {
+        if let (Fact::WriterOpened(opened), true) = (&event.fact, event.seq >= taken) {
             report.same(event.seq, "header line", opened.header_hash, scan.header_hash());
         }
         brackets.fold(&event);
         request.fold(&event);
+    }
+    if report.bad.is_none() && report.events < taken {
+        let what = "events taken along from the parent".to_owned();
+        let (expected, found) = (taken.to_string(), report.events.to_string());
+        report.mismatches.push(Mismatch { seq: report.events, what, expected, found });
     }
     report.open_turn = brackets.open_turn();
     for (seq, what) in brackets.faults() {

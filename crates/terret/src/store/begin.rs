@@ -1,7 +1,7 @@
 //! The beginning of a log on disk: complete or absent, whatever happens on the way.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::repair::is_full;
 use super::torn::MARKER;
 use crate::error::Error;
 
-/// Name under which the header is written; the log gets its own name once the header is whole.
+/// Name under which a log is begun; it gets its own name once its header (of a fork: all of it) is whole.
 const UNBORN: &str = "log.jsonl.new";
 /// How every header line begins.
 const HEADER_START: &[u8] = br#"{"type":"session","#;
@@ -39,19 +39,23 @@ pub(super) fn never_begun(log: &Path) -> bool {
     start[..same] == HEADER_START[..same] && start.len() <= MAX_LINE_BYTES && !start.ends_with(b"\n")
 }
 
-/// Makes a log that holds this header line.
-pub(super) fn write_header(dir: &Path, log: &Path, line: &[u8]) -> Result<File, Error> {
+/// Makes a log of what `write` writes: it gets its name once that is whole.
+pub(super) fn write_log(
+    dir: &Path,
+    log: &Path,
+    write: impl FnOnce(&File) -> std::io::Result<()>,
+) -> Result<File, Error> {
     let unborn = dir.join(UNBORN);
     // One that a crash left. What else stands there fails below.
     let _ = std::fs::remove_file(&unborn);
-    let mut file = OpenOptions::new()
+    let file = OpenOptions::new()
         .append(true)
         .read(true)
         .create_new(true)
         .mode(0o600)
         .open(&unborn)
         .map_err(Error::io("create", &unborn))?;
-    let written = file.write_all(line).and_then(|()| std::fs::rename(&unborn, log));
+    let written = write(&file).and_then(|()| std::fs::rename(&unborn, log));
     if let Err(e) = written {
         let _ = std::fs::remove_file(&unborn);
         let path = log.to_owned();

@@ -1,16 +1,18 @@
 //! Logs as files: `<sessions>/<id>/log.jsonl`, appended by one writer, cut only where a crash tore it.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 
+use terret_core::id::SessionId;
 use terret_core::line::{Event, SessionHeader, Tip};
 
-use super::begin::{entries, make_dirs, never_begun, write_header};
+use super::begin::{entries, make_dirs, never_begun, sync_dir, write_log};
 use super::end::{FileLog, Found};
 use super::lock::Lock;
-use super::repair::Repair;
-use super::{Opened, Process, Scan, Store};
+use super::repair::{COPY_BYTES, Repair};
+use super::{Opened, Process, Scan, Store, Whole};
 use crate::error::Error;
 
 /// Sessions in one directory, each in its own.
@@ -75,37 +77,55 @@ impl FileStore {
     }
 }
 
-impl Store for FileStore {
-    fn create(&self, header: SessionHeader) -> Result<Opened, Error> {
-        let dir = self.sessions.join(header.id.as_str());
+/// The place of a log that is about to begin.
+struct Place {
+    dir: PathBuf,
+    path: PathBuf,
+    lock: Lock,
+    /// The directories without whose entries a power cut loses it.
+    entries: Vec<PathBuf>,
+}
+
+impl Place {
+    /// Writes the beginning of the log. What could not even begin is taken away again: nothing was acknowledged.
+    fn begin(&self, write: impl FnOnce(&File) -> std::io::Result<()>) -> Result<File, Error> {
+        write_log(&self.dir, &self.path, write).inspect_err(|_| {
+            let _ = std::fs::remove_file(self.dir.join("lock")).and_then(|()| std::fs::remove_dir(&self.dir));
+        })
+    }
+}
+
+impl FileStore {
+    /// Takes the place of a new session: its directory and its lock. Fails if the id is taken.
+    fn place(&self, id: &SessionId, now_ms: u64) -> Result<Place, Error> {
+        let dir = self.sessions.join(id.as_str());
         let path = dir.join("log.jsonl");
         let grown = make_dirs(&self.sessions)?;
         match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
             Ok(()) => {}
             // What a crash in here leaves is free.
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && never_begun(&path) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                return Err(Error::Exists(header.id));
-            }
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Err(Error::Exists(id.clone())),
             Err(e) => return Err(Error::io("create", &dir)(e)),
         }
         refuse_network(&dir)?;
-        let lock = Lock::take(&dir, header.id.as_str(), header.created)?;
+        let lock = Lock::take(&dir, id.as_str(), now_ms)?;
         // Only under the lock is it sure that nobody else is beginning it.
         if !never_begun(&path) {
-            return Err(Error::Exists(header.id));
+            return Err(Error::Exists(id.clone()));
         }
-        let line = header.to_line().map_err(|e| Error::io("write", &path)(e.into()))?;
-        let file = match write_header(&dir, &path, &line) {
-            Ok(file) => file,
-            Err(e) => {
-                // Nothing was acknowledged yet: what could not even begin is taken away again.
-                let _ = std::fs::remove_file(dir.join("lock")).and_then(|()| std::fs::remove_dir(&dir));
-                return Err(e);
-            }
-        };
+        let entries = entries(&dir, grown);
+        Ok(Place { dir, path, lock, entries })
+    }
+}
+
+impl Store for FileStore {
+    fn create(&self, header: SessionHeader) -> Result<Opened, Error> {
+        let place = self.place(&header.id, header.created)?;
+        let line = header.to_line().map_err(|e| Error::io("write", &place.path)(e.into()))?;
+        let file = place.begin(|mut file| file.write_all(&line))?;
         let header_hash = terret_core::id::Digest::of(&line[..line.len() - 1]);
-        let (length, entries) = (line.len() as u64, entries(&dir, grown));
+        let (length, Place { dir, path, lock, entries }) = (line.len() as u64, place);
         let log = FileLog::new(Found {
             path,
             dir,
@@ -183,6 +203,26 @@ impl Store for FileStore {
 
     fn dir(&self, id: &str) -> Option<PathBuf> {
         Some(self.sessions.join(id))
+    }
+
+    fn read(&self, id: &str) -> Result<Scan<Box<dyn Read + Send>>, Error> {
+        let path = self.log_path(id);
+        if !path.exists() {
+            return Err(Error::NoSession(id.to_owned()));
+        }
+        Scan::over(&path, |file| Box::new(file) as Box<dyn Read + Send>)
+    }
+
+    fn adopt(&self, id: &SessionId, write: Whole<'_>) -> Result<(), Error> {
+        let place = self.place(id, crate::clock::epoch_ms())?;
+        place.begin(|file| {
+            let mut out = BufWriter::with_capacity(COPY_BYTES, file);
+            write(&mut out)?;
+            out.flush()?;
+            // It gets its name only when all of it is there for good.
+            file.sync_all()
+        })?;
+        place.entries.iter().try_for_each(|dir| sync_dir(dir).map_err(Error::io("sync", dir)))
     }
 }
 

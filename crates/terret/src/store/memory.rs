@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use terret_core::id::Digest;
+use terret_core::id::{Digest, SessionId};
 use terret_core::line::{Event, SessionHeader, Tip};
 
-use super::{Log, Opened, Process, Scan, Store};
+use super::{Log, Opened, Process, Scan, Store, Whole};
 use crate::error::Error;
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
@@ -81,6 +81,24 @@ impl Store for MemoryStore {
 
     fn dir(&self, _id: &str) -> Option<PathBuf> {
         None
+    }
+
+    fn read(&self, id: &str) -> Result<Scan<Box<dyn Read + Send>>, Error> {
+        let logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        let (bytes, _) = logs.get(id).ok_or_else(|| Error::NoSession(id.to_owned()))?;
+        let reader = Box::new(MemoryReader { bytes: bytes.clone(), at: 0 });
+        Scan::new(reader, Path::new(&format!("memory:{id}")))
+    }
+
+    fn adopt(&self, id: &SessionId, write: Whole<'_>) -> Result<(), Error> {
+        let mut log = Vec::new();
+        write(&mut log).map_err(Error::io("write", Path::new(&format!("memory:{id}"))))?;
+        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        if logs.contains_key(id.as_str()) {
+            return Err(Error::Exists(id.clone()));
+        }
+        logs.insert(id.to_string(), (Arc::new(Mutex::new(log)), Arc::default()));
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@
 mod begin;
 mod end;
 mod file;
+mod fork;
 mod journal;
 mod list;
 mod lock;
@@ -14,16 +15,18 @@ mod repair;
 mod scan;
 mod torn;
 
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use futures_util::future::BoxFuture;
 use terret_core::fact::WriterOpened;
-use terret_core::id::Digest;
+use terret_core::id::{Digest, SessionId};
 use terret_core::line::{SessionHeader, Tip};
 
 use crate::error::Error;
 
 pub use file::FileStore;
+pub use fork::{Fork, fork};
 pub use journal::{Durable, Journal};
 pub use list::{Condition, Listed};
 pub use memory::MemoryStore;
@@ -43,7 +46,7 @@ pub trait Log: Send {
     fn poison(&mut self, why: &str) -> Error;
 
     /// A reader over the log from this byte on; it sees what is appended later too.
-    fn reader(&self, from: u64) -> Result<Box<dyn std::io::Read + Send>, Error>;
+    fn reader(&self, from: u64) -> Result<Box<dyn Read + Send>, Error>;
 
     /// Bytes of the log, a torn tail not counted.
     fn length(&self) -> u64;
@@ -117,4 +120,21 @@ pub trait Store: Send + Sync {
 
     /// Where a session's files are, where there are files.
     fn dir(&self, id: &str) -> Option<PathBuf>;
+
+    /// Reads a session's log from its start, also while somebody writes it. Locks and changes nothing. A store that
+    /// does not say how refuses: its sessions cannot be forked.
+    fn read(&self, id: &str) -> Result<Scan<Box<dyn Read + Send>>, Error> {
+        Err(Error::Usage(format!(
+            "session `{id}` cannot be forked: its store reads no log beside its writer"
+        )))
+    }
+
+    /// Takes in a whole log under an id that is free. It is there complete and durable, or not at all; nobody
+    /// holds it afterwards. A store that does not say how refuses: no fork can be put into it.
+    fn adopt(&self, id: &SessionId, _write: Whole<'_>) -> Result<(), Error> {
+        Err(Error::Usage(format!("session `{id}` cannot be made: its store takes no whole log in")))
+    }
 }
+
+/// Writes a whole log, once.
+pub type Whole<'a> = &'a mut dyn FnMut(&mut dyn Write) -> std::io::Result<()>;

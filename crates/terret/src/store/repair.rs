@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::begin::sync_dir;
 
 /// Bytes copied at once: what follows a bad line can be as long as the file.
-const COPY_BYTES: usize = 64 << 10;
+pub(super) const COPY_BYTES: usize = 64 << 10;
 
 /// What the first append has to do before its own work.
 #[derive(Clone, Copy, Debug)]

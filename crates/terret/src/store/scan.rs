@@ -54,12 +54,19 @@ impl Bad {
 impl Scan<std::fs::File> {
     /// Opens a log file and reads its header.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        Scan::over(path, |file| file)
+    }
+}
+
+impl<R: Read> Scan<R> {
+    /// Opens a log file, reads it as `wrap` gives it, and reads its header.
+    pub(super) fn over(path: &Path, wrap: impl FnOnce(std::fs::File) -> R) -> Result<Self, Error> {
         // Opening a pipe waits for its other end, a device may never end.
         if std::fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
             return Err(Error::NotALog { path: path.to_owned(), why: "it is not a regular file".into() });
         }
         let opened = std::fs::File::open(path).map_err(Error::io("open", path));
-        match opened.and_then(|file| Scan::new(file, path)) {
+        match opened.and_then(|file| Scan::new(wrap(file), path)) {
             Err(_) if never_begun(path) => {
                 let why = "it was never begun, and holds nothing".to_owned();
                 Err(Error::NotALog { path: path.to_owned(), why })
@@ -146,6 +153,10 @@ impl<R: Read> Scan<R> {
     /// Whether the last good line lacks its newline.
     pub fn unterminated(&self) -> bool {
         self.unterminated
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The bytes of the line last returned, without its newline.

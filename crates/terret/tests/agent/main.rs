@@ -10,6 +10,7 @@ mod containment;
 mod crash;
 mod failures;
 mod faults;
+mod forks;
 mod hard;
 mod head;
 mod headers;

@@ -40,6 +40,8 @@ struct Scene<'a> {
     /// What the next process has in place.
     hooks: Vec<&'a str>,
     store: MemoryStore,
+    /// The session that is played on: the last fork, if there was one.
+    session: String,
     life: Option<Life>,
     sent: u32,
     /// What senders were told, and what was refused.
@@ -53,6 +55,13 @@ struct Life {
     receipts: Vec<Receipt>,
     // Last, so that what the agent holds outside of its tasks goes first.
     runtime: Runtime,
+}
+
+/// How a process comes to its session.
+enum Beginning {
+    Create,
+    Resume,
+    Fork(Option<u64>),
 }
 
 struct Fixed;
@@ -69,6 +78,7 @@ pub(crate) fn play(script: &str, actions: &str) -> Result<Played, (usize, String
         script,
         hooks: Vec::new(),
         store: MemoryStore::default(),
+        session: SESSION.to_owned(),
         life: None,
         sent: 0,
         told: Vec::new(),
@@ -110,10 +120,10 @@ impl<'a> Scene<'a> {
             };
         }
         if verb == "resume" {
-            return self.begin(true);
+            return self.begin(Beginning::Resume);
         }
         if self.life.is_none() {
-            self.begin(false)?;
+            self.begin(Beginning::Create)?;
         }
         match verb {
             "send" | "steer" | "inject" => {
@@ -176,6 +186,12 @@ impl<'a> Scene<'a> {
                 done.or_else(|e| self.refused(line, e))
             }
             "crash" => self.crash(rest),
+            "fork" => {
+                let at = (!rest.is_empty()).then(|| rest.parse().map_err(|_| format!("`{rest}` is no seq")));
+                let at = at.transpose()?;
+                self.end();
+                self.begin(Beginning::Fork(at))
+            }
             _ => Err("no such action".to_owned()),
         }
     }
@@ -203,8 +219,8 @@ impl<'a> Scene<'a> {
         (id, if text.is_empty() { "go" } else { text }.to_owned())
     }
 
-    /// A process that creates the session, or opens it again.
-    fn begin(&mut self, again: bool) -> Result<(), String> {
+    /// A process that creates the session, opens it again, or goes on in a fork of it.
+    fn begin(&mut self, how: Beginning) -> Result<(), String> {
         if self.life.is_some() {
             return Err("the process before it still runs: crash or shutdown first".to_owned());
         }
@@ -231,12 +247,19 @@ impl<'a> Scene<'a> {
         for hook in &self.hooks {
             builder = hooks::install(builder, hook, &living)?;
         }
-        let id = SESSION.parse().map_err(|e| format!("{e}"))?;
+        let named = |name: &str| name.parse().map(Some).map_err(|e| format!("{e}"));
+        let child = named(&format!("{}-fork", self.session))?;
+        let (id, before) = (named(&self.session)?, self.session.as_str());
         let agent = runtime
             .block_on(async {
-                if again { builder.resume(SESSION).await } else { builder.create(Some(id)).await }
+                match how {
+                    Beginning::Create => builder.create(id).await,
+                    Beginning::Resume => builder.resume(before).await,
+                    Beginning::Fork(at) => builder.fork(before, at, child).await,
+                }
             })
             .map_err(|e| e.to_string())?;
+        self.session = agent.id().to_string();
         *living.lock().unwrap() = Some(agent.handle().clone());
         self.life = Some(Life { agent, written, receipts: Vec::new(), runtime });
         Ok(())
@@ -274,11 +297,13 @@ impl<'a> Scene<'a> {
             self.life.as_mut().ok_or("nobody is there")?.receipts.clear();
         }
         self.end();
-        let log = self.store.bytes(SESSION).ok_or("there is no log")?;
+        let log = self.store.bytes(&self.session).ok_or("there is no log")?;
         // The header is a line too.
         let lines = last.map_or(usize::MAX, |seq| seq as usize + 2);
-        self.store
-            .put(SESSION, log.split_inclusive(|b| *b == b'\n').take(lines).flatten().copied().collect());
+        self.store.put(
+            &self.session,
+            log.split_inclusive(|b| *b == b'\n').take(lines).flatten().copied().collect(),
+        );
         Ok(())
     }
 
@@ -294,8 +319,8 @@ impl<'a> Scene<'a> {
     }
 
     fn played(self) -> Result<Played, String> {
-        let log = self.store.bytes(SESSION).ok_or("there is no log")?;
-        let mut scan = Scan::new(Cursor::new(log), Path::new(SESSION)).map_err(|e| e.to_string())?;
+        let log = self.store.bytes(&self.session).ok_or("there is no log")?;
+        let mut scan = Scan::new(Cursor::new(log), Path::new(&self.session)).map_err(|e| e.to_string())?;
         let (mut events, mut brackets) = (Vec::<Event>::new(), Brackets::default());
         while let Some(next) = scan.next_event().map_err(|e| e.to_string())? {
             let event = next.map_err(|bad| format!("{bad:?}"))?;

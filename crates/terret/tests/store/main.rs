@@ -4,6 +4,7 @@
 mod begin;
 mod cuts;
 mod flips;
+mod fork;
 mod full;
 mod repair;
 mod support;

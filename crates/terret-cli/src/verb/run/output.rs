@@ -26,7 +26,11 @@ impl Output {
             Format::Json => Output::Json,
             Format::StreamJson => {
                 let header = agent.header_line().await?;
-                let lines = agent.subscribe().await?;
+                let lines = match agent.header().parent.as_ref().filter(|_| args.fork) {
+                    // What closed the fork was written by this run too.
+                    Some(parent) => agent.subscribe_from(parent.taken()).await?,
+                    None => agent.subscribe().await?,
+                };
                 let runtime = Handle::current();
                 Output::Stream(spawn_blocking(move || along(&runtime, &header, lines)))
             }

@@ -1,6 +1,6 @@
 //! From flags and configuration to a running agent.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,13 +9,14 @@ use terret::agent::{Agent, Builder, parse_route};
 use terret::config::Config;
 use terret::core::chunk::code;
 use terret::core::fact::Fact;
-use terret::core::id::{BadSessionId, SessionId};
+use terret::core::id::Seq;
 use terret::model::failure::without_userinfo;
 use terret::model::{Models, Proposal, ProviderSettings, Providers};
 use terret::policy::{Budget, Repeat, Retry};
 use terret::store::{Address, MemoryStore, Scan};
 use terret::tool::{Permissions, Tool, builtin};
 
+use super::super::fork;
 use super::told::Told;
 use crate::args::{self, Mode};
 use crate::open;
@@ -25,13 +26,19 @@ use crate::render::shell;
 /// The agent, and the command that goes on with its session; none for one that is not kept.
 pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<(Agent, Option<String>), Problem> {
     let here = open::cwd(args.cwd.as_deref())?;
-    let id = args.session_id.as_deref().map(new_id).transpose()?;
+    let id = args.session_id.as_deref().map(fork::new_id).transpose()?;
     let found = session(args, &here, told)?;
     if args.resume_turn && found.is_none() {
         return Err(Problem::usage(
             "`--resume-turn` goes on with a session: name it by `-r`, or take the newest by `-c`",
         )
         .hint("terret run -c --resume-turn"));
+    }
+    if args.fork && found.is_none() {
+        return Err(Problem::usage(
+            "`--fork` branches off a session: name it by `-r`, or take the newest by `-c`",
+        )
+        .hint("terret run -c --fork \"…\""));
     }
     // A resumed session works where it worked before, unless told otherwise.
     let cwd = match (&found, &args.cwd) {
@@ -69,6 +76,11 @@ pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<(Agent, 
     let flags = flags(args, elsewhere.then_some(&*cwd));
     builder = builder.store(open::store()?.syncing_in_place());
     let agent = match found {
+        Some(found) if args.fork => {
+            let header = fork::make(&found.path, found.boundary, None)?;
+            header.parent.iter().for_each(|parent| told.note(fork::origin(parent)));
+            builder.resume(header.id.as_str()).await?
+        }
         Some(found) => builder.resume(&found.id).await?,
         None => builder.create(id).await?,
     };
@@ -96,16 +108,6 @@ fn shown(word: &str) -> String {
     match word.split_once('=') {
         Some((name, _)) if name.split('.').nth(2) == Some("headers") => format!("{name}=…"),
         Some(_) | None => without_userinfo(word),
-    }
-}
-
-/// The id of a new session. An address must be able to name it.
-fn new_id(text: &str) -> Result<SessionId, Problem> {
-    let id: SessionId = text.parse().map_err(|e: BadSessionId| Problem::usage(e.to_string()))?;
-    match text == "latest" || text.ends_with(".jsonl") {
-        true => Err(Problem::usage(format!("`{text}` cannot be the id of a session"))
-            .fact("why", "as an address, `latest` is the newest session and `*.jsonl` a file")),
-        false => Ok(id),
     }
 }
 
@@ -152,6 +154,9 @@ fn check_model(
 /// A session to go on with.
 struct Found {
     id: String,
+    path: PathBuf,
+    /// Where a fork leaves it.
+    boundary: Option<Seq>,
     cwd: String,
     /// Provider and model that were asked last.
     route: Option<(String, String)>,
@@ -164,12 +169,15 @@ fn session(args: &args::Run, cwd: &Path, told: &Told) -> Result<Option<Found>, P
         (None, true) => "latest".parse::<Address>()?,
         (None, false) => return Ok(None),
     };
-    if address.as_path().is_some() {
-        return Err(Problem::usage("a log file can be read, not resumed: only sessions of the store can")
-            .hint("terret sessions"));
+    if address.as_path().is_some() && !args.fork {
+        return Err(Problem::usage(
+            "a log file can be read or forked, not resumed: only sessions of the store can",
+        )
+        .hint("terret sessions"));
     }
-    if address.point.is_some() {
-        return Err(Problem::usage("a session is resumed at its end, not at a point"));
+    if let (Some(named), Some(_), false) = (&args.resume, address.point, args.fork) {
+        return Err(Problem::usage("a session is resumed at its end, not at a point")
+            .hint(format!("terret run -r {} --fork \"…\"", shell::quoted(named))));
     }
     let store = open::store()?;
     let in_cwd = args.continue_.then_some(cwd);
@@ -186,15 +194,19 @@ fn session(args: &args::Run, cwd: &Path, told: &Told) -> Result<Option<Found>, P
         }
     })?;
     unread.into_iter().for_each(|note| told.note(note));
-    found(&path).map(Some)
+    let boundary = fork::boundary(&path, args.resume.as_deref().unwrap_or("latest"), &address)?;
+    found(&path, boundary).map(Some)
 }
 
 /// Reads what counts before the session is opened. Damage is for whoever opens it to tell of.
-fn found(path: &Path) -> Result<Found, Problem> {
+fn found(path: &Path, boundary: Option<Seq>) -> Result<Found, Problem> {
     let id = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
     let mut scan = Scan::open(path)?;
-    let mut found = Found { id, cwd: scan.header().cwd.clone(), route: None };
-    while let Some(Ok(event)) = scan.next_event()? {
+    let mut found =
+        Found { id, path: path.to_owned(), boundary, cwd: scan.header().cwd.clone(), route: None };
+    while let Some(Ok(event)) = scan.next_event()?
+        && boundary.is_none_or(|boundary| event.seq <= boundary)
+    {
         if let Fact::RequestHeader(header) = event.fact {
             found.route = Some((header.header.provider, header.header.model));
         }

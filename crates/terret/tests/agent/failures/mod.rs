@@ -7,6 +7,7 @@ mod calls;
 mod cancelled;
 mod clock;
 mod endings;
+mod forked;
 mod growth;
 mod queue;
 mod reopened;
