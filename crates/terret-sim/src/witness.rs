@@ -225,6 +225,9 @@ impl State {
         if self.dead {
             return;
         }
+        if !self.witness.goes_on(call.turn) {
+            self.fault(format!("call {call} starts though its turn was cancelled before"));
+        }
         if run == 1 {
             self.check_consent(call, at);
         }

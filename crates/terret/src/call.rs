@@ -101,6 +101,18 @@ impl std::ops::Deref for Started {
     }
 }
 
+/// The answer of a call that was cancelled between its fact and its start. What an earlier run of it did, in a process
+/// that is gone, nobody knows.
+pub(crate) fn never_began(run: u32) -> Done {
+    match run {
+        1 => Done::notice(Outcome::NotStarted, "The call was stopped before it began."),
+        _ => {
+            let text = "The call was stopped before it began again. Nobody knows how far it came.";
+            Done::notice(Outcome::Unknown, text)
+        }
+    }
+}
+
 /// The answer of a call whose proof is missing or proves something else.
 pub(crate) fn unknown_call() -> Done {
     Done::notice(Outcome::NotStarted, "The log does not know this call: it was not started.")

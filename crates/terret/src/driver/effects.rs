@@ -6,12 +6,11 @@ use futures_util::FutureExt;
 use futures_util::stream::{BoxStream, StreamExt};
 use terret_core::chunk::{Failure, code};
 use terret_core::effect::{Effect, Question};
-use terret_core::fact::Outcome;
 use terret_core::input::{Answer, Input};
 use terret_core::raw::Raw;
 
 use super::{Driver, Sending};
-use crate::call::{Done, unknown_call};
+use crate::call::{Done, never_began, unknown_call};
 use crate::error::Error;
 use crate::hook::{FailedAttempt, Stopping};
 use crate::model::Proposal;
@@ -62,17 +61,9 @@ impl Driver {
             let question = effect.question();
             match effect {
                 _ if self.running.contains(&question) => {}
-                // Cancelled between its fact and its start: it never starts. A dead writer may have started it before.
+                // Cancelled between its fact and its start: it never starts.
                 Effect::Run { stop: true, run, .. } => {
-                    let (outcome, text) = match run {
-                        1 => (Outcome::NotStarted, "The call was stopped before it began."),
-                        _ => (
-                            Outcome::Unknown,
-                            "The call was stopped before it began again. Nobody knows how far it came.",
-                        ),
-                    };
-                    let settled = Done::notice(outcome, text);
-                    let answer = Answer::Settled { settled, contexts: Vec::new() };
+                    let answer = Answer::Settled { settled: never_began(run), contexts: Vec::new() };
                     self.take(Input::Answer(question, answer))?;
                 }
                 _ if effect.leaves_process() => {}

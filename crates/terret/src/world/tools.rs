@@ -13,7 +13,7 @@ use terret_core::raw::Raw;
 
 use super::consent::{Recorder, recording};
 use super::{Reply, World};
-use crate::call::{Call, Done, Started, unknown_call};
+use crate::call::{Call, Done, Started, never_began, unknown_call};
 use crate::hook::{self, Admission, Executed, Seams, Stop, Trace};
 use crate::limits::MAX_RESULT_BYTES;
 use crate::store::Durable;
@@ -140,6 +140,8 @@ impl World {
         let last = move |started: Started| match tool {
             // A proof of another call or run proves nothing here, behind every hook.
             _ if !proves(&started, &session, (id, run)) => std::future::ready(unknown_call()).boxed(),
+            // Cancelled while it was handed over, or while a hook around it took its time.
+            _ if *started.stop.borrow() => std::future::ready(never_began(run)).boxed(),
             Some(tool) => contained(tool, started),
             None => std::future::ready(missing).boxed(),
         };

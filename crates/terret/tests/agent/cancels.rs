@@ -7,10 +7,11 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use terret::agent::{Settlement, Status};
 use terret::core::chunk::Failure;
-use terret::core::fact::{CallMode, Cause, EndReason, Lane};
+use terret::core::fact::{CallMode, Cause, EndReason, Fact, Lane, Outcome};
 use terret::core::message::Message;
 use terret::hook::{Listener, Next, PreStep, Verdict};
 use terret::store::MemoryStore;
+use terret::tool::{Done, Started};
 
 use crate::support::{Notes, builder, endings, events, nap, types};
 
@@ -101,4 +102,36 @@ async fn what_is_sent_while_an_agent_is_put_away_waits_and_starts_nothing() {
     let again = builder("say hi").store(store).resume(agent.id().as_str()).await.unwrap();
     assert_eq!(again.status(), Status::Parked);
     assert_eq!(again.look().await.unwrap().pending.len(), 1);
+}
+
+/// Takes its time around a tool.
+struct Slow;
+
+impl Listener<Started, Done> for Slow {
+    fn call<'a>(&'a self, started: Started, next: Next<'a, Started, Done>) -> BoxFuture<'a, Done> {
+        async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            next.run(started).await
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_does_not_begin_behind_a_cancel_though_a_hook_hands_it_on() {
+    let (store, notes) = (MemoryStore::default(), Notes::default());
+    let builder = builder("call nap {\"note\": \"a\"}").seams(|s| s.execute.add(Arc::new(Slow)));
+    let tool = nap(&notes, CallMode::Parallel);
+    let agent = builder.store(store.clone()).tool(tool).create(None).await.unwrap();
+    agent.followup(agent.user("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    agent.cancel(BY_USER).await.unwrap();
+    agent.when_idle().await.unwrap();
+    assert!(notes.lock().unwrap().is_empty());
+    let log = events(store.bytes(agent.id().as_str()).unwrap());
+    let outcome = log.iter().find_map(|event| match &event.fact {
+        Fact::ToolResult(result) => Some(result.outcome),
+        _ => None,
+    });
+    assert_eq!(outcome, Some(Outcome::NotStarted));
 }
