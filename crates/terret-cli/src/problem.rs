@@ -2,7 +2,7 @@
 
 use terret::error::{Error, ErrorKind};
 
-use crate::render;
+use crate::render::{self, shell};
 
 /// One problem: a sentence, indented facts, something one can type, and the exit code.
 #[derive(Debug)]
@@ -72,9 +72,15 @@ impl From<Error> for Problem {
             Error::Busy { id, path, .. } => problem.fact("log", path.display().to_string()).hint(format!(
                 "follow it with `terret log {id} --follow`, or branch with `terret fork {id}`"
             )),
-            Error::Damaged { path, .. } => problem
-                .fact("safe", "nothing was changed; every event before that line is intact")
-                .hint(format!("terret log {}", path.display())),
+            Error::Damaged { path, seq, .. } => {
+                let problem =
+                    problem.fact("safe", "nothing was changed; every event before that line is intact");
+                let log = shell::quoted(&path.to_string_lossy());
+                problem.hint(match seq.checked_sub(1) {
+                    Some(before) => format!("go on before it: terret fork {log}@{before}"),
+                    None => format!("terret log {log}"),
+                })
+            }
             Error::MissingPlugin { .. } => problem.fact(
                 "safe",
                 "the session can be read, and forked before that event; only going on would differ",

@@ -40,9 +40,9 @@ pub(crate) fn make(
     let plan = Fork { boundary, id: id.map_or_else(fresh, Ok)?, now: SystemClock.epoch_ms() };
     let made = terret::store::fork(|| Scan::open(path), &open::store()?, plan);
     made.map_err(|e| match e {
-        Error::Damaged { seq, .. } | Error::MissingPlugin { seq, .. } if seq > 0 => {
-            let before = format!("{}@{}", path.display(), seq - 1);
-            Problem::from(e).hint(format!("terret fork {}", shell::quoted(&before)))
+        Error::MissingPlugin { seq, .. } if seq > 0 => {
+            let log = shell::quoted(&path.to_string_lossy());
+            Problem::from(e).hint(format!("terret fork {log}@{}", seq - 1))
         }
         e => Problem::from(e),
     })

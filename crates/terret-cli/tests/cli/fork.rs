@@ -159,7 +159,12 @@ fn what_cannot_be_forked_says_what_can_be_typed() {
     damaged[lines(&whole)[..21].concat().len() + 20] ^= 1;
     std::fs::write(&path, &damaged).unwrap();
     let refused = place.run(&["fork", "p"]).exits(5);
-    let hint = refused.err.lines().find_map(|line| line.strip_prefix("hint: terret ")).unwrap().to_owned();
+    let hint = refused
+        .err
+        .lines()
+        .find_map(|line| line.strip_prefix("hint: go on before it: terret "))
+        .unwrap()
+        .to_owned();
     assert!(hint.ends_with("log.jsonl@19"), "{hint}");
     let words: Vec<&str> = hint.split_whitespace().collect();
     let id = place.ok(&words).text().trim_end().to_owned();

@@ -136,7 +136,7 @@ impl Cut {
         self.tip.next_seq().checked_sub(1)
     }
 
-    /// The lines of the new session itself. No turn starts and nothing runs: the machine is put to rest first.
+    /// The lines of the new session itself. A new writer wakes nothing, so no turn starts; nothing runs.
     fn close(self, header_hash: Digest, now: u64) -> Result<Vec<u8>, Error> {
         let process = Process::this();
         let writer = WriterOpened {
@@ -151,7 +151,6 @@ impl Cut {
         let mut own = Own { open: self.open, tip: self.tip, now, lines: Vec::new() };
         let mut machine = Machine::new(self.state);
         own.take(&mut machine, Input::Opened(writer))?;
-        own.take(&mut machine, Input::Rest)?;
         own.take(&mut machine, Input::Recover(Recovery::Close))?;
         let msgs = machine.state().inbox().iter().map(|pending| pending.id.clone()).collect();
         own.take(&mut machine, Input::Remove { msgs, why: Removal::Fork })?;

@@ -8,7 +8,7 @@ use terret::agent::{Agent, Status};
 use terret::core::fact::{CallMode, Cause, Fact, HeaderReason, Rel, Removal};
 use terret::core::id::{Seq, SessionId};
 use terret::core::input::Record;
-use terret::core::line::{Event, Parent, Tip};
+use terret::core::line::{Event, Parent, SessionHeader, Tip};
 use terret::error::Error;
 use terret::inspect;
 use terret::store::{Condition, FileStore, Fork, Listed, MemoryStore, Scan, Store, fork};
@@ -51,12 +51,15 @@ async fn eventful(store: impl Store + 'static) -> Agent {
     let agent = builder(SCRIPT).store(store).tool(tool).create(Some(id("parent"))).await.unwrap();
     agent.prompt("go").await.unwrap();
     for cause in [Cause::User { text: None }, Cause::Disposed] {
+        let in_a_call = cause == Cause::Disposed;
         let receipt = agent.followup(agent.user("go on")).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         agent.steer(agent.user("one thing more")).await.unwrap();
         agent.cancel(cause).await.unwrap();
-        // While a tool is still given time to stop: it wakes what comes after the cancel.
-        agent.followup(agent.user("and then")).await.unwrap();
+        if in_a_call {
+            // The tool is still given time to stop: this wakes what comes after the cancel.
+            agent.followup(agent.user("and then")).await.unwrap();
+        }
         receipt.settled().await.unwrap();
         agent.when_idle().await.unwrap();
     }
@@ -98,6 +101,8 @@ async fn at_every_event_the_child_is_closed_without_running_anything_and_goes_on
     let parent = store.bytes("parent").unwrap();
     let all = events(parent.clone());
     let names = types(&all);
+    let told = all.iter().map(|e| e.fact.type_name()).collect::<Vec<_>>();
+    assert!(told.windows(2).any(|two| two == ["turn/cancel", "inbox/added"]), "a wake behind a cancel");
     for needed in ["request/retry", "turn/cancel", "assistant/message", "tool/result"] {
         assert!(names.contains(&needed), "{needed}");
     }
@@ -384,6 +389,11 @@ async fn lines_that_are_not_the_parents_are_found() {
     }
     assert_eq!(events(log.clone()).len(), told.len());
     assert_eq!(found(log), [(12, "chain at the fork".to_owned())]);
+
+    // A header that is not the one it was made with.
+    let line = SessionHeader { cwd: "/elsewhere".into(), ..header }.to_line().unwrap();
+    let moved = [&line, &lines(&child)[1..].concat()[..]].concat();
+    assert_eq!(found(moved), [(13, "header line".to_owned())]);
 
     // Cut at a line below the fork.
     let cut = lines(&child)[..8].concat();

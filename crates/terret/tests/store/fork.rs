@@ -8,7 +8,7 @@ use terret::error::Error;
 use terret::inspect;
 use terret::store::{Condition, FileStore, Fork, Listed, Scan, Store, fork};
 
-use crate::support::{Home, ID, lines, read, whole_log};
+use crate::support::{Home, ID, lines, of_another_boot, read, whole_log};
 
 fn plan(boundary: Option<u64>) -> Fork {
     Fork { boundary, id: "child".parse().unwrap(), now: 1 }
@@ -63,19 +63,15 @@ async fn a_write_that_fails_leaves_nothing() {
 async fn a_source_that_changes_while_it_is_copied_gives_no_child() {
     let log = whole_log().await;
     let home = Home::with(&log);
-    let (taken, looks) = (lines(&log).len() - 2, std::cell::Cell::new(0));
-    // A full disk takes back what was read: the second look finds less, or something else.
-    for less in [true, false] {
-        looks.set(0);
+    let last = lines(&log)[..lines(&log).len() - 1].concat().len();
+    // A full disk takes back what was read: the second look finds less, damage, or other lines as good as those.
+    let (less, mut bad) = (log[..last].to_vec(), log.clone());
+    bad[last + 20] ^= 1;
+    for then in [less, bad, of_another_boot(&log)] {
+        let looks = std::cell::Cell::new(0);
         let source = || {
-            looks.set(looks.get() + 1);
-            let mut now = log.clone();
-            if looks.get() > 1 && less {
-                now.truncate(lines(&log)[..taken].concat().len());
-            } else if looks.get() > 1 {
-                now[lines(&log)[..taken].concat().len() + 20] ^= 1;
-            }
-            Scan::new(std::io::Cursor::new(now), "moving".as_ref())
+            let now = if looks.replace(1) == 0 { &log } else { &then };
+            Scan::new(std::io::Cursor::new(now.clone()), "moving".as_ref())
         };
         let refused = fork(source, &home.store, plan(None)).unwrap_err().to_string();
         assert!(refused.contains("fork it again"), "{refused}");
