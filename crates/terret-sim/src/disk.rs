@@ -12,7 +12,7 @@ use terret::core::line::{Event, SessionHeader, Tip};
 use terret::limits::RESERVE_BYTES;
 use terret::store::{Log, Opened, Process, Scan, Store};
 
-use crate::limits::{FULL_MS, LAST_ROOM_BYTES, MAX_WRITES, SYNC_MS};
+use crate::limits::{FULL_MS, LAST_ROOM_BYTES, MAX_DEAD_SYNCS, MAX_WRITES, SYNC_MS};
 use crate::reached::Situation;
 use crate::world::{State, World};
 
@@ -295,6 +295,9 @@ impl Log for SimLog {
         let failed = move |why: &str| Error::Poisoned { path, why: why.to_owned() };
         async move {
             if dead {
+                let mut state = world.lock();
+                state.dead_syncs += 1;
+                assert!(state.dead_syncs <= MAX_DEAD_SYNCS, "a dead process syncs without end");
                 return Err(failed("the process is dead"));
             }
             if slow {

@@ -28,3 +28,5 @@ pub(crate) const EPOCH_MS: u64 = 1_900_000_000_000;
 pub(crate) const CLOCK_BACK_MS: u64 = 5_000;
 /// Writes one session may try: far beyond what its acts can cause. A driver that spins meets it.
 pub(crate) const MAX_WRITES: u32 = 20_000;
+/// Syncs a dead process may ask for before it is gone. A driver that spins there never gives its thread back.
+pub(crate) const MAX_DEAD_SYNCS: u32 = 100;

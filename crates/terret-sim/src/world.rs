@@ -47,6 +47,8 @@ pub(crate) struct State {
     pub(crate) was_full: bool,
     /// Writes that were tried in this session.
     pub(crate) writes: u32,
+    /// Syncs that were asked for since the process died.
+    pub(crate) dead_syncs: u32,
     /// Consent that was asked for in this life.
     pub(crate) consents: Consents,
     /// Tools that run.
@@ -89,6 +91,7 @@ impl World {
             disposed: false,
             was_full: false,
             writes: 0,
+            dead_syncs: 0,
             consents: Consents::default(),
             running: 0,
             handle: None,
