@@ -32,6 +32,7 @@ const GROUPS: &[Group] = &[
     ("burst", checks::burst),
     ("machine", inside::machine),
     ("scale", inside::scale),
+    ("store", inside::store),
 ];
 
 /// What peers cost, for the reader to place the figures. Constants, never compared with.

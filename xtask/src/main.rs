@@ -31,7 +31,7 @@ usage: cargo xtask VERB
         [--seed N]                      one seed, telling what happens in it
   soak  [--seeds 1000000]               the same for an hour
   bench [--runs 5] [--only NAME]        measure terret beside the floor; exit 1 on a missed bound
-        [--no-build] [--report]         NAME: start, loop, flat, burst, machine, scale
+        [--no-build] [--report]         NAME: start, loop, flat, burst, machine, scale, store
         [--self-test]                   --report never fails on a bound; --self-test puts the floor in
                                         terret's place: proves the measuring, not terret
   mock  [--scenario loop:50] [--port 0] a scripted chat-completions server on loopback

@@ -30,6 +30,13 @@ const SCALE: &[Figure] = &[
     ("request: body, 10,000 messages behind", "ns", None),
 ];
 
+const STORE: &[Figure] = &[
+    ("store: a piece of a stream, appended", "ns", Some(1_500.0)),
+    ("store: bytes of such a line", "B", None),
+    ("store: reading back a line", "ns", None),
+    ("store: reading back with every check, MB/s", "", None),
+];
+
 /// How much more the same work may cost with a thousand times as much behind it: caches are not free.
 const MAX_GROWTH: f64 = 3.0;
 
@@ -63,6 +70,11 @@ pub(super) fn scale(_: &Bench) -> Result<Vec<Row>> {
         &printed,
     )?);
     Ok(rows)
+}
+
+/// Writing and reading a log.
+pub(super) fn store(_: &Bench) -> Result<Vec<Row>> {
+    rows(STORE, &printed("terret", "store")?)
 }
 
 fn rows(figures: &[Figure], printed: &str) -> Result<Vec<Row>> {
