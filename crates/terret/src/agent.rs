@@ -23,7 +23,8 @@ pub use crate::world::Context;
 pub use build::{Builder, parse_route};
 pub use subscribe::Subscription;
 
-/// A running session. Dropping it does not stop the work; [`Agent::shutdown`] does.
+/// A running session. Dropping the last of its clones does not stop the work: what was sent is read, turn after turn,
+/// within the limits there are, and then the session is let go of. [`Agent::shutdown`] stops it.
 #[derive(Clone)]
 pub struct Agent {
     id: SessionId,
@@ -70,7 +71,12 @@ impl Agent {
 
     /// Sends a prompt and waits for the end of *its* turn. Where the message was parked or held instead, the
     /// outcome is that of the turn before which it waits.
+    ///
+    /// Refused while a dead writer's turn waits for [`Agent::recover`]: nothing would be read before.
     pub async fn prompt(&self, text: impl Into<String>) -> Result<Outcome, Error> {
+        if self.look().await?.suspended {
+            return Err(Error::Refused("a turn was left open by a dead writer: recover it first"));
+        }
         match self.followup(self.user(text)).await?.settled().await? {
             Settlement::Ended(outcome) | Settlement::Parked(outcome) | Settlement::Held(outcome) => {
                 Ok(outcome)

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::error::Error;
 
 /// What posts mail to an agent: held by programs and plugins alike. It does not keep the agent going: an [`Agent`]
-/// does, and once the last one is dropped the open turn is brought to its end.
+/// does, and once the last one is dropped what was sent is worked off, and then the session is let go of.
 ///
 /// [`Agent`]: crate::Agent
 #[derive(Clone)]

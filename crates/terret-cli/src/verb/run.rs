@@ -19,6 +19,7 @@ use crate::args;
 use crate::problem::{Problem, exit};
 use crate::render::{self, ending};
 use output::Output;
+use setup::Before;
 pub(crate) use setup::standard;
 use told::Told;
 
@@ -40,8 +41,8 @@ async fn drive(args: args::Run) -> Result<u8, Problem> {
         keep::check(path)?;
     }
     let told = Arc::new(Told::new(&args));
-    let (agent, again) = setup::agent(&args, &told).await?;
-    let run = Run { args, agent, told, again, hung_up: Cell::new(false) };
+    let (agent, before) = setup::agent(&args, &told).await?;
+    let run = Run { args, agent, told, before, hung_up: Cell::new(false) };
     run.told.take_up(run.agent.left_open());
     let output = Output::start(&run.args, &run.agent).await?;
     let shown = run.told.clone();
@@ -62,8 +63,8 @@ struct Run {
     args: args::Run,
     agent: Agent,
     told: Arc<Told>,
-    /// The command that goes on with the session; none for one that is not kept.
-    again: Option<String>,
+    /// What was there before.
+    before: Before,
     /// The terminal went away: nobody is left to print for.
     hung_up: Cell<bool>,
 }
@@ -107,6 +108,13 @@ impl Run {
         told.announce(agent.id(), &log);
         if nothing {
             render::err("nothing was left to do");
+            let failed = self.before.ending.as_ref().filter(|reason| ending::code(reason) != 0);
+            if let Some(reason) = failed {
+                render::err(format!(
+                    "the last turn ended: {}; send its prompt again to ask again",
+                    ending::words(reason, 1)
+                ));
+            }
         }
         agent.when_idle().await?;
         Ok(due)
@@ -134,7 +142,7 @@ impl Run {
                 },
             };
             if asked {
-                if let Some(again) = &self.again {
+                if let Some(again) = &self.before.again {
                     let what = match agent.status() {
                         Status::Running => "this closes the turn",
                         Status::Idle | Status::Parked | Status::Suspended | Status::Poisoned => "go on with",
@@ -174,13 +182,24 @@ impl Run {
         if let (Some((seq, h)), false) = (reading.as_ref().and_then(|r| r.head), args.ephemeral) {
             render::err(format!("head {seq}:{h}"));
         }
-        if reading.as_ref().is_some_and(|r| !r.pending.is_empty()) || progress.status == Status::Parked {
+        let (held, parked) = reading.iter().flat_map(|r| &r.pending).partition::<Vec<_>, _>(|p| p.held);
+        if !parked.is_empty() {
             render::err("messages are parked; the next run reads them");
+        }
+        if !held.is_empty() {
+            let id = agent.id();
+            let ids: Vec<_> = held.iter().map(|p| p.id.to_string()).collect();
+            render::err(format!(
+                "messages are held; only a run without a prompt reads them, or: terret queue {id} --release {}",
+                ids.join(" --release ")
+            ));
         }
         // A session that says nothing is nothing to go on with.
         let is_begun = worked.is_ok() || reading.as_ref().is_none_or(|r| r.head.is_some());
-        if let (Some(again), true) = (&self.again, is_begun) {
-            render::err(format!("go on with: {again} \"…\""));
+        if let (Some(again), true) = (&self.before.again, is_begun) {
+            let asked = turns.iter().any(|turn| turn.attempts > 0);
+            let model = if asked { "" } else { &self.before.model };
+            render::err(format!("go on with: {again}{model} \"…\""));
         }
         worked?;
         if !self.hung_up.get() {
@@ -203,7 +222,7 @@ impl Run {
     fn did_not_end(&self) -> Problem {
         let problem =
             Problem::new(exit::FAILED, "the turn did not end").fact("safe", "the prompt is in the log");
-        match &self.again {
+        match &self.before.again {
             None => problem,
             Some(again) => problem.hint(again.clone()),
         }

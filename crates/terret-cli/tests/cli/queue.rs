@@ -63,3 +63,42 @@ fn doctor_prints_where_plugins_stand() {
         assert!(text.lines().any(|line| line.split_whitespace().eq([seam, "-"])), "{seam}: {text}");
     }
 }
+
+#[test]
+fn without_a_model_nothing_of_the_queue_is_used_up() {
+    let (place, id) = waiting();
+    place.run(&["run", "-r", "q"]).exits(2).says("no model was chosen").says("terret run -r q -m");
+    assert!(place.ok(&["queue", "q"]).text().contains(&id), "it still waits");
+    assert_eq!(place.all("inbox/claimed").len(), 0);
+}
+
+#[test]
+fn what_to_run_next_names_the_model_until_the_log_does() {
+    let place = Place::new();
+    let model = place.script("say Yes.");
+    let early = place.run(&["run", "-m", &model, "--session-id", "early", "--max-steps", "0", "hi"]);
+    early.exits(7).says("go on with: terret run -r early -m script:").says("messages are parked");
+    let second = place.run(&["run", "-r", "early", "-m", &model, "--max-steps", "0", "more"]);
+    second.exits(7).says("messages are held; only a run without a prompt reads them");
+    place.ok(&["run", "-r", "early", "-m", &model]).says("go on with: terret run -r early \"");
+}
+
+#[test]
+fn that_the_last_turn_failed_is_said_when_nothing_is_left() {
+    let place = Place::new();
+    let model = place.script("fail AUTH no key");
+    place.run(&["run", "-m", &model, "hi"]).exits(1);
+    place
+        .ok(&["run", "-c"])
+        .says("nothing was left to do")
+        .says("the last turn ended: failed: no key [AUTH]");
+}
+
+#[test]
+fn a_whole_name_means_that_session_begun_or_not() {
+    let place = Place::new();
+    place.ok(&["run", "-m", "script:demo", "--session-id", "one-more", "hi"]);
+    std::fs::create_dir(place.home().join("sessions/one")).unwrap();
+    let ran = place.run(&["verify", "one"]);
+    assert!(ran.code != 0 && !ran.err.contains("fits"), "{}", ran.err);
+}

@@ -14,8 +14,8 @@ use crate::message::{Block, Message};
 use crate::state::CallStatus;
 
 /// What a lost call reads as when it may not, or cannot, be run again.
-pub(super) const UNKNOWN_TEXT: &str = "The process stopped while this call ran. Nobody knows whether it took \
-effect: look before you do it again.";
+pub(super) const UNKNOWN_TEXT: &str = "The process stopped while this call ran, and what the call started may \
+still run. Nobody knows whether it took effect: look before you do it again.";
 
 /// The seam a late rejection is recorded at.
 const PRE_STEP: &str = "agent/pre-step";

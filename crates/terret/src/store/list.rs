@@ -106,6 +106,10 @@ impl FileStore {
             Err(_) => Vec::new(),
         };
         fits.sort();
+        if fits.contains(&address.session) {
+            // The whole name of one that was never begun, whatever else begins like it.
+            fits = vec![address.session.clone()];
+        }
         match fits.len() {
             0 => Err(Error::NoSession(address.session.clone())),
             1 => Ok(self.log_path(&fits[0])),

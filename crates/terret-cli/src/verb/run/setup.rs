@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use terret::agent::{Agent, Builder, parse_route};
 use terret::config::Config;
 use terret::core::chunk::code;
-use terret::core::fact::Fact;
+use terret::core::fact::{EndReason, Fact};
 use terret::core::id::Seq;
 use terret::model::failure::without_userinfo;
 use terret::model::{Models, Proposal, ProviderSettings, Providers};
@@ -23,8 +23,18 @@ use crate::open;
 use crate::problem::{Problem, exit};
 use crate::render::shell;
 
-/// The agent, and the command that goes on with its session; none for one that is not kept.
-pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<(Agent, Option<String>), Problem> {
+/// What is known of a session before the run.
+pub(super) struct Before {
+    /// The command that goes on with it; none for one that is not kept.
+    pub(super) again: Option<String>,
+    /// What that command must name as long as the log names no model; empty otherwise.
+    pub(super) model: String,
+    /// How its last turn ended.
+    pub(super) ending: Option<EndReason>,
+}
+
+/// The agent, and what was there before it.
+pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<(Agent, Before), Problem> {
     let here = open::cwd(args.cwd.as_deref())?;
     let id = args.session_id.as_deref().map(fork::new_id).transpose()?;
     let found = session(args, &here, told)?;
@@ -70,10 +80,15 @@ pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<(Agent, 
     builder = policies(builder, args, &config);
     builder = told.listen(builder);
     if args.ephemeral {
-        return Ok((builder.store(MemoryStore::default()).create(None).await?, None));
+        let agent = builder.store(MemoryStore::default()).create(None).await?;
+        return Ok((agent, Before { again: None, model: String::new(), ending: None }));
     }
     let elsewhere = found.as_ref().is_some_and(|found| Path::new(&found.cwd) != cwd);
     let flags = flags(args, elsewhere.then_some(&*cwd));
+    let is_named = found.as_ref().is_some_and(|found| found.route.is_some());
+    let model = args.model.as_deref().filter(|_| !is_named);
+    let model = model.map(|model| format!(" -m {}", shell::quoted(&route(model)))).unwrap_or_default();
+    let ending = found.as_ref().and_then(|found| found.ending.clone());
     builder = builder.store(open::store()?.syncing_in_place());
     let agent = match found {
         Some(found) if args.fork => {
@@ -85,7 +100,7 @@ pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<(Agent, 
         None => builder.create(id).await?,
     };
     let again = format!("terret run -r {}{flags}", agent.id());
-    Ok((agent, Some(again)))
+    Ok((agent, Before { again: Some(again), model, ending }))
 }
 
 /// The flags of this run that the session does not remember and the next run needs.
@@ -131,12 +146,18 @@ fn check_model(
     let logged = found.and_then(|found| found.route.clone());
     let routes = [asked.map(parse_route), logged.map(Ok), configured.map(parse_route)];
     let Some(route) = routes.into_iter().flatten().next() else {
-        return match found {
-            // It never came to a request: the loop says what is missing.
-            Some(_) => Ok(()),
-            None => Err(Problem::usage("no model was chosen")
-                .hint("terret run -m script:demo \"…\" needs no key; or set `model` in config.toml")),
-        };
+        // Asked for before anything is claimed: a prompt must not be used up by a question nobody can be asked.
+        let problem = Problem::usage("no model was chosen");
+        return Err(match found {
+            // What is wrong with its log counts first, and whoever opens it says it.
+            Some(found) if !found.is_whole => return Ok(()),
+            Some(found) => problem
+                .fact("so", "nothing was asked, and nothing of the queue was read")
+                .hint(format!("terret run -r {} -m PROVIDER/MODEL", found.id)),
+            None => {
+                problem.hint("terret run -m script:demo \"…\" needs no key; or set `model` in config.toml")
+            }
+        });
     };
     let (provider, model) = route?;
     let proposal = Proposal { provider, model, ..Proposal::default() };
@@ -160,6 +181,10 @@ struct Found {
     cwd: String,
     /// Provider and model that were asked last.
     route: Option<(String, String)>,
+    /// How its last turn ended.
+    ending: Option<EndReason>,
+    /// Whether every line could be read.
+    is_whole: bool,
 }
 
 /// The session to go on with, if the flags name one.
@@ -202,11 +227,26 @@ fn session(args: &args::Run, cwd: &Path, told: &Told) -> Result<Option<Found>, P
 fn found(path: &Path, boundary: Option<Seq>) -> Result<Found, Problem> {
     let id = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
     let mut scan = Scan::open(path)?;
-    let mut found =
-        Found { id, path: path.to_owned(), boundary, cwd: scan.header().cwd.clone(), route: None };
-    while let Some(Ok(event)) = scan.next_event()?
-        && boundary.is_none_or(|boundary| event.seq <= boundary)
-    {
+    let mut found = Found {
+        id,
+        path: path.to_owned(),
+        boundary,
+        cwd: scan.header().cwd.clone(),
+        route: None,
+        ending: None,
+        is_whole: true,
+    };
+    while let Some(next) = scan.next_event()? {
+        let Ok(event) = next else {
+            found.is_whole = false;
+            break;
+        };
+        if boundary.is_some_and(|boundary| event.seq > boundary) {
+            break;
+        }
+        if let Fact::TurnEnd(end) = &event.fact {
+            found.ending = Some(end.reason.clone());
+        }
         if let Fact::RequestHeader(header) = event.fact {
             found.route = Some((header.header.provider, header.header.model));
         }
