@@ -7,6 +7,7 @@ mod chain;
 mod configuration;
 mod contract;
 mod damage;
+mod doctor;
 mod fifty_steps;
 mod fork;
 mod kill;
