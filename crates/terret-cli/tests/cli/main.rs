@@ -20,3 +20,4 @@ mod signals;
 mod streams;
 mod terminal;
 mod trouble;
+mod writers;
