@@ -41,6 +41,10 @@ pub(crate) enum Verb {
     /// List the messages that wait in a session; let one go, or take one off.
     Queue(Queue),
     /// Look at the installation: places, configuration, keys, damaged logs.
+    ///
+    /// With paths or `--sessions` at logs only: where each damaged one is damaged, what belongs there, what stands
+    /// there, and what to do. A torn tail is no damage: a crash leaves it, and the next run sets it aside. No log is
+    /// changed. The exit code is 5 if one is damaged.
     Doctor(Doctor),
     /// Print JSON Schema of the events, of stream-json and of the configuration.
     Schema,
@@ -245,6 +249,16 @@ pub(crate) struct Queue {
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Doctor {
+    /// Only these logs: a log file, a session's directory, or a home with all its sessions.
+    #[arg(value_name = "PATH", conflicts_with_all = ["plugins", "config", "sets"])]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Only the logs of all sessions.
+    #[arg(long, conflicts_with_all = ["paths", "plugins", "config", "sets"])]
+    pub(crate) sessions: bool,
+    /// Make a new session of everything before the damage of this one log, and print its id. The damaged log stays
+    /// as it is.
+    #[arg(long, requires = "paths")]
+    pub(crate) fork_at_last_good: bool,
     /// Only the plugins of a run, outermost first, and where each listens.
     #[arg(long)]
     pub(crate) plugins: bool,

@@ -1,5 +1,7 @@
 //! `terret doctor`: what is where, what is set and by whom, which keys are there, which logs are damaged.
 
+mod logs;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,6 +24,15 @@ pub(crate) fn doctor(args: &args::Doctor) -> Result<u8, Problem> {
         render::out_plain(&plugins()?)?;
         return Ok(0);
     }
+    if args.fork_at_last_good {
+        return logs::fork(&args.paths);
+    }
+    if args.sessions {
+        return logs::report(&open::store()?.list()?);
+    }
+    if !args.paths.is_empty() {
+        return logs::report(&logs::at(&args.paths)?);
+    }
     let places = open::places()?;
     let cwd = open::cwd(None)?;
     let (mut config, wrong) = Config::gather(&places, &cwd, &open::env, &args.sets);
@@ -37,8 +48,8 @@ pub(crate) fn doctor(args: &args::Doctor) -> Result<u8, Problem> {
         return Ok(misconfigured);
     }
     text.push_str(&keys(&config));
-    let (logs, damaged) = logs(&places)?;
-    text.push_str(&logs);
+    let (overview, damaged) = overview(&places)?;
+    text.push_str(&overview);
     render::out_plain(&text)?;
     Ok(if damaged { exit::LOG } else { misconfigured })
 }
@@ -121,7 +132,8 @@ fn keys(config: &Config) -> String {
     text
 }
 
-fn logs(places: &Places) -> Result<(String, bool), Problem> {
+/// The sessions that are not simply at rest.
+fn overview(places: &Places) -> Result<(String, bool), Problem> {
     let listed = FileStore::new(places.sessions()).list()?;
     let mut text = format!("\nlogs\n  {} sessions\n", listed.len());
     let mut damaged = false;
@@ -131,7 +143,7 @@ fn logs(places: &Places) -> Result<(String, bool), Problem> {
                 damaged = true;
                 text.push_str(&format!("  {}  damaged: {why}\n", session.id));
             }
-            Condition::Torn { bytes } => {
+            Condition::Torn { bytes, .. } => {
                 text.push_str(&format!(
                     "  {}  torn tail of {bytes} bytes; the next run sets it aside\n",
                     session.id

@@ -48,7 +48,7 @@ fn state(session: &Listed) -> String {
         Condition::Parked => format!("parked ({} waiting)", session.pending),
         Condition::Running { pid } => format!("running (pid {pid})"),
         Condition::Open => "left open by a crash".into(),
-        Condition::Torn { bytes } => format!("torn tail ({bytes} bytes)"),
+        Condition::Torn { bytes, .. } => format!("torn tail ({bytes} bytes)"),
         Condition::Damaged(why) => format!("damaged: {why}"),
     }
 }

@@ -56,6 +56,8 @@ pub enum Condition {
     Open,
     /// A crash tore its tail; the next writer moves these bytes aside.
     Torn {
+        /// Where they begin.
+        offset: u64,
         /// How many.
         bytes: u64,
     },
@@ -201,7 +203,7 @@ impl Listed {
                 return Err(bad.into_error(&self.path));
             }
             let length = self.path.metadata().map_err(Error::io("read", &self.path))?.len();
-            self.condition = Condition::Torn { bytes: length - bad.offset };
+            self.condition = Condition::Torn { offset: bad.offset, bytes: length - bad.offset };
         } else if state.turn().is_some() {
             self.condition = Condition::Open;
         } else if self.pending > 0 {

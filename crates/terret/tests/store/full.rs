@@ -2,15 +2,21 @@
 //! in one of its own.
 
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use terret::core::fact::Fact;
+use terret::agent::Agent;
+use terret::core::fact::{EndReason, Fact};
 use terret::error::Error;
 use terret::inspect;
 use terret::limits::RESERVE_BYTES;
+use terret::model::Providers;
+use terret::model::script::ScriptAdapter;
 use terret::store::Journal;
+use terret::tool::{Done, tool};
 
-use crate::support::{Home, lines, read, whole_log, write_first};
+use crate::support::{Home, ID, lines, read, whole_log, write_first};
 
 /// Runs an ignored test of this file in a process that gets an error, not a signal, from a full disk.
 fn alone(name: &str) {
@@ -109,4 +115,58 @@ async fn reserve_again() {
     }
     journal.sync().await.unwrap();
     assert!(inspect::verify(&home.log()).unwrap().bad.is_none());
+}
+
+#[test]
+fn case_006_a_disk_that_fills_up_under_a_turn() {
+    alone("fills_up");
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+/// The result of a tool does not fit: a part of its line reaches the disk. That part is taken back, the turn ends
+/// with an error that says why, and no tool ran that the log does not know. Once there is room the same process goes
+/// on behind whole lines. What a command says about its own disk is a result like any other.
+#[tokio::test]
+#[ignore = "runs in a process of its own"]
+async fn fills_up() {
+    let home = Home::new();
+    let (log, ran) = (home.log(), Arc::new(AtomicU32::new(0)));
+    let count = ran.clone();
+    let big = tool("big", "Prints much.", move |_: Nothing| {
+        count.fetch_add(1, Ordering::Relaxed);
+        // Room for the lines that close a turn, and not for the result.
+        room(Some(std::fs::metadata(&log).unwrap().len() + 4000));
+        async { Done::ok("x".repeat(100 << 10)) }
+    });
+    let cp = tool("cp", "Copies.", |_: Nothing| async {
+        Done::error("Exit", "EXIT", "No space left on device (os error 28)")
+    });
+    let script = "call big {}\n---\nsay hello\n---\ncall cp {}\n---\nsay I see\n";
+    let player = ScriptAdapter::new().with("test", script).unwrap();
+    let models = Providers::new(Box::new(|_| None)).with_adapter("script", player);
+    let builder = Agent::builder(Arc::new(models)).model("script:test").unwrap().tool(big).tool(cp);
+    let agent = builder.store(home.store.clone()).create(Some(ID.parse().unwrap())).await.unwrap();
+
+    let ending = agent.prompt("run the big tool").await.unwrap().ending;
+    assert!(matches!(&ending, EndReason::Error { failure } if failure.code == "STORE_FULL"), "{ending:?}");
+    let (events, bad) = read(home.bytes(), &home.log());
+    assert!(bad.is_none(), "half a line stayed: {bad:?}");
+    let types: Vec<_> = events.iter().map(|e| e.fact.type_name()).collect();
+    assert!(
+        types.ends_with(&["tool/call", "tool/result", "step/end", "turn/end", "writer/idle"]),
+        "{types:?}"
+    );
+    assert_eq!(ran.load(Ordering::Relaxed), 1);
+
+    room(None);
+    for (prompt, answer) in [("hello", "hello"), ("copy a file", "I see")] {
+        let outcome = agent.prompt(prompt).await.unwrap();
+        assert_eq!((outcome.ending.word(), outcome.text.as_str()), ("completed", answer));
+    }
+    agent.shutdown().await.unwrap();
+    assert!(home.bytes().windows(29).any(|w| w == b"No space left on device (os e"));
+    assert!(inspect::verify(&home.log()).unwrap().holds());
+    home.go_on().unwrap();
 }

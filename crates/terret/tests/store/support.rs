@@ -166,7 +166,7 @@ pub(crate) fn assert_torn(home: &Home, cut: &[u8], what: &str) {
     assert!(report.torn, "{what}: verify: {:?}", report.bad);
     let condition = home.condition();
     assert!(
-        matches!(condition, Condition::Torn { bytes } if bytes == cut.len() as u64),
+        matches!(condition, Condition::Torn { bytes, .. } if bytes == cut.len() as u64),
         "{what}: list: {condition:?}"
     );
     assert_eq!(home.files(), before, "{what}: a reader changed something");

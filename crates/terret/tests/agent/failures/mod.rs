@@ -14,3 +14,4 @@ mod reopened;
 mod server;
 pub(crate) mod stored;
 mod surface;
+mod tails;

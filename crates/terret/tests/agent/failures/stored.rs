@@ -11,6 +11,11 @@ pub(crate) const ID: &str = "s-1";
 /// The log of these events, one a line: `TIME TYPE DATA`. Its header and its writer's first event come by
 /// themselves.
 pub(crate) fn log(facts: &str) -> Vec<u8> {
+    begun(facts).0
+}
+
+/// The same, with the end its next line goes on from.
+pub(crate) fn begun(facts: &str) -> (Vec<u8>, Tip) {
     let header = SessionHeader {
         kind: SessionTag::Session,
         format: FORMAT,
@@ -27,14 +32,19 @@ pub(crate) fn log(facts: &str) -> Vec<u8> {
     let opened = WriterOpened { epoch: 1, pid: 1, host, boot, by, header_hash, cut_bytes: None };
     let mut tip = Tip::default();
     tip.encode(&mut log, 1_700_000_000_000, &Fact::WriterOpened(opened), None).unwrap();
+    append(&mut log, &mut tip, facts);
+    (log, tip)
+}
+
+/// Adds these events, as a writer does that knows this end of the log.
+pub(crate) fn append(log: &mut Vec<u8>, tip: &mut Tip, facts: &str) {
     for line in facts.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let mut words = line.splitn(3, ' ');
         let (time, kind, data) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap());
         let fact = Fact::parse(kind, data).unwrap_or_else(|| panic!("{kind} is no event"));
         let fact = fact.unwrap_or_else(|e| panic!("{line}: {e}"));
-        tip.encode(&mut log, time.parse().unwrap(), &fact, None).unwrap();
+        tip.encode(log, time.parse().unwrap(), &fact, None).unwrap();
     }
-    log
 }
 
 /// The conversation a log amounts to.
