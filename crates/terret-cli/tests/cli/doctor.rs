@@ -136,7 +136,7 @@ fn what_is_no_log_at_all_says_so_and_nothing_can_be_forked_from_it() {
         assert!(text.starts_with("damaged  ") && said(&text, "found").contains(found), "{name}: {text}");
         assert!(said(&text, "do").starts_with("look for a copy"), "{name}: {text}");
         let fork = ["doctor", path.to_str().unwrap(), "--fork-at-last-good"];
-        let refused = place.run(&fork).exits(5).says("no event before the damage");
+        let refused = place.run(&fork).exits(5).says("no event before that");
         assert_eq!(refused.out, b"", "{name}");
         assert_eq!(std::fs::read(&path).unwrap(), bytes, "{name}");
     }

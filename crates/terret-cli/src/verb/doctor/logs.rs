@@ -44,7 +44,7 @@ pub(super) fn fork(paths: &[PathBuf]) -> Result<u8, Problem> {
     };
     let Some(last_good) = last_good else {
         return Err(Problem::new(exit::LOG, why.to_string())
-            .fact("why", "no event before the damage is left to go on from")
+            .fact("why", "no event before that can be gone on from")
             .fact("safe", "nothing was changed"));
     };
     let header = fork::make(&log.path, Some(last_good), None)?;
