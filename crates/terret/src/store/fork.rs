@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 
 use terret_core::decided::Decided;
-use terret_core::fact::{Fact, Removal, WriterOpened};
+use terret_core::fact::{Fact, Removal};
 use terret_core::id::{Digest, Seq, SessionId};
 use terret_core::input::{Input, Recovery};
 use terret_core::limits::MAX_LINE_BYTES;
@@ -138,16 +138,7 @@ impl Cut {
 
     /// The lines of the new session itself. A new writer wakes nothing, so no turn starts; nothing runs.
     fn close(self, header_hash: Digest, now: u64) -> Result<Vec<u8>, Error> {
-        let process = Process::this();
-        let writer = WriterOpened {
-            epoch: self.epoch + 1,
-            pid: process.pid,
-            host: process.host,
-            boot: process.boot,
-            by: BY.to_owned(),
-            header_hash,
-            cut_bytes: None,
-        };
+        let writer = Process::this().opens(self.epoch + 1, header_hash, None);
         let mut own = Own { open: self.open, tip: self.tip, now, lines: Vec::new() };
         let mut machine = Machine::new(self.state);
         own.take(&mut machine, Input::Opened(writer))?;

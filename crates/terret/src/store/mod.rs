@@ -89,20 +89,18 @@ impl Process {
     pub fn this() -> Self {
         Process { pid: std::process::id(), host: places::host(), boot: places::boot_id() }
     }
+
+    /// The fact with which a writer begins here.
+    fn opens(&self, epoch: u64, header_hash: Digest, cut_bytes: Option<u64>) -> WriterOpened {
+        let (host, boot, by) = (self.host.clone(), self.boot.clone(), BY.to_owned());
+        WriterOpened { epoch, pid: self.pid, host, boot, by, header_hash, cut_bytes }
+    }
 }
 
 impl Opened {
     /// The fact with which this writer begins.
     pub fn writer(&self) -> WriterOpened {
-        WriterOpened {
-            epoch: self.epoch,
-            pid: self.process.pid,
-            host: self.process.host.clone(),
-            boot: self.process.boot.clone(),
-            by: BY.to_owned(),
-            header_hash: self.header_hash,
-            cut_bytes: self.cut_bytes,
-        }
+        self.process.opens(self.epoch, self.header_hash, self.cut_bytes)
     }
 }
 
