@@ -25,6 +25,11 @@ pub(crate) fn fork(args: &args::Fork) -> Result<u8, Problem> {
     if let Some(parent) = &header.parent {
         render::err(format!("{}  {}", origin(parent), log.display()));
     }
+    made(&header)
+}
+
+/// Prints the id of a fork, and the command that goes on with it.
+pub(super) fn made(header: &SessionHeader) -> Result<u8, Problem> {
     render::out(format!("{}\n", header.id))?;
     render::err(format!("go on with: terret run -r {} \"…\"", header.id));
     Ok(0)

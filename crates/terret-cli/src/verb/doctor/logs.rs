@@ -52,9 +52,7 @@ pub(super) fn fork(paths: &[PathBuf]) -> Result<u8, Problem> {
     if let Some(parent) = &header.parent {
         render::err(fork::origin(parent));
     }
-    render::out(format!("{}\n", header.id))?;
-    render::err(format!("go on with: terret run -r {} \"…\"", header.id));
-    Ok(0)
+    fork::made(&header)
 }
 
 /// The logs these paths mean.
