@@ -246,11 +246,8 @@ impl Driver {
     /// Takes in what is ready: mail first, then the answers to what is still asked. Says whether there was
     /// anything.
     fn drain(&mut self) -> Result<bool, Error> {
+        // What it asks for is started once it is written.
         let mut any = self.receive_all()?;
-        if any {
-            // What it asks for is started once it is written.
-            self.drop_unasked();
-        }
         for _ in 0..MAX_ANSWERS_A_WRITE {
             match self.running.next().now_or_never() {
                 Some(Some((question, reply))) => self.reply(question, reply)?,
@@ -261,11 +258,15 @@ impl Driver {
         Ok(any)
     }
 
+    /// Takes in all mail that is there, and drops what is no longer asked for after it.
     fn receive_all(&mut self) -> Result<bool, Error> {
         let mut any = false;
         while let Ok(mail) = self.post.mail.try_recv() {
             self.receive(mail)?;
             any = true;
+        }
+        if any {
+            self.drop_unasked();
         }
         Ok(any)
     }
@@ -324,9 +325,7 @@ impl Driver {
 
     fn reply(&mut self, question: Question, reply: Reply) -> Result<(), Error> {
         // A hook may cancel and answer in one breath: what it posted came before its answer.
-        if self.receive_all()? {
-            self.drop_unasked();
-        }
+        self.receive_all()?;
         let answer = match reply {
             Reply::Answer(Answer::Chunks(chunks)) => self.bounded(chunks),
             Reply::Answer(Answer::Settled { settled, contexts }) => {

@@ -1,7 +1,7 @@
 //! What people and plugins post: messages, withdrawals, cancels, records.
 
 use super::{Decided, Handled, Machine, closing};
-use crate::effect::Effect;
+use crate::effect::Question;
 use crate::fact::{Cause, Fact, InboxAdded, InboxReleased, InboxRemoved, Lane, Removal, TurnCancel};
 use crate::id::{CallId, MsgId};
 use crate::input::{Record, Send};
@@ -80,8 +80,8 @@ impl Machine {
 
     /// Whether it is to be decided now whether this call may start.
     fn judges(&self, call: CallId) -> bool {
-        let mut owed = Vec::new();
-        self.effects(&mut owed);
-        owed.iter().any(|effect| matches!(effect, Effect::Admit { call: judged, .. } if *judged == call))
+        let mut asked = false;
+        self.questions(|question| asked |= matches!(question, Question::Admit(judged, _) if judged == call));
+        asked
     }
 }

@@ -50,8 +50,8 @@ impl Driver {
 
     /// Drops what is no longer owed.
     pub(super) fn drop_unasked(&mut self) {
-        let owed = self.owed();
-        self.running.retain(|question| owed.iter().any(|effect| effect.question() == *question));
+        let machine = &self.ledger.machine;
+        self.running.retain(|question| machine.asks(*question));
     }
 
     /// Drops what is no longer owed, starts what stays inside.
