@@ -118,9 +118,11 @@ impl FileLog {
             }
         }
         self.repair = Repair::None;
-        // The doubt that a failed sync left is settled by the check that opening did.
+        // The doubt that a failed sync left is settled by the check that opening did: what is good is in the
+        // system's memory, and is put on its way to the disk again.
         let marker = self.dir.join(MARKER);
         if self.fs.exists(&marker) {
+            self.fs.rewrite(&self.path).map_err(Error::io("write", &self.path))?;
             self.fs.remove(&marker).map_err(Error::io("remove", &marker))?;
         }
         self.reserve();

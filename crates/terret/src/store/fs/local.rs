@@ -12,6 +12,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::{Access, File, FileSystem, Kind, Meta};
 use crate::store::Process;
+use crate::store::repair::COPY_BYTES;
 
 /// Files of this machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +49,20 @@ impl FileSystem for LocalFs {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    fn rewrite(&self, path: &Path) -> io::Result<()> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let mut piece = vec![0; COPY_BYTES];
+        let mut at = 0;
+        loop {
+            let n = file.read_at(&mut piece, at)?;
+            if n == 0 {
+                return Ok(());
+            }
+            file.write_all_at(&piece[..n], at)?;
+            at += n as u64;
+        }
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
