@@ -183,6 +183,11 @@ impl Default for Tip {
 }
 
 impl Tip {
+    /// The end behind a line with this `h`.
+    pub fn behind(seq: Seq, h: Digest) -> Self {
+        Tip { next: seq + 1, chain: Chain { link: h, since: None } }
+    }
+
     /// The seq the next line will have.
     pub fn next_seq(&self) -> Seq {
         self.next

@@ -144,7 +144,16 @@ impl Store for SimStore {
         state.witness.restart();
         let process = state.process();
         let log = self.log(&mut state);
-        Ok(Opened { header, header_hash, tip: Tip::default(), epoch: 1, cut_bytes: None, process, log })
+        Ok(Opened {
+            header,
+            header_hash,
+            tip: Tip::default(),
+            epoch: 1,
+            cut_bytes: None,
+            process,
+            index: terret::store::Index::default(),
+            log,
+        })
     }
 
     fn open(&self, _id: &str, fold: &mut dyn FnMut(&Event)) -> Result<Opened, Error> {
@@ -189,7 +198,16 @@ impl Store for SimStore {
         let cut_bytes = bad.map(|_| (length - keep) as u64);
         state.disk.reserve = true;
         let log = self.log(&mut state);
-        Ok(Opened { header, header_hash, tip, epoch, cut_bytes, process, log })
+        Ok(Opened {
+            header,
+            header_hash,
+            tip,
+            epoch,
+            cut_bytes,
+            process,
+            index: terret::store::Index::default(),
+            log,
+        })
     }
 
     fn dir(&self, _id: &str) -> Option<PathBuf> {

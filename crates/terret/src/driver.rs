@@ -198,7 +198,7 @@ impl Driver {
         if self.ledger.machine.state().turn().is_none() && !self.rested {
             self.take(Input::Idle)?;
             self.commit()?;
-            self.ledger.journal.rest();
+            self.ledger.journal.rest(self.ledger.machine.state().inbox().iter().count());
             self.rested = true;
         }
         self.show();

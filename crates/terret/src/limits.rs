@@ -143,5 +143,8 @@ pub const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 32_000;
 /// Longest tool-call id that OpenAI's chat endpoint takes, in bytes.
 pub const MAX_CHAT_CALL_ID_BYTES: usize = 40;
 
+/// How much of a side index is read, in bytes: some million lines of a log. What is behind it is not used.
+pub const MAX_INDEX_BYTES: u64 = 64 << 20;
+
 /// Largest script file in bytes: scripts are written by hand.
 pub const MAX_SCRIPT_BYTES: u64 = 4 << 20;

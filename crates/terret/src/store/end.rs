@@ -4,12 +4,14 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::UNIX_EPOCH;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::Log;
 use super::fs::{Access, File, FileSystem, Reader};
+use super::index::{INDEX, Index, Rest};
 use super::lock::Lock;
 use super::repair::{Repair, is_full, keep_aside};
 use super::torn::MARKER;
@@ -155,6 +157,18 @@ impl FileLog {
         Error::Full { path: self.path.clone() }
     }
 
+    /// Puts a record behind those of the index file that hold.
+    fn add_to_index(&self, place: u64, record: &[u8]) -> std::io::Result<()> {
+        let file = self.fs.open(&self.dir.join(INDEX), Access::Ensure)?;
+        if file.meta()?.length != place {
+            file.set_len(place)?;
+        }
+        match file.append(record)? {
+            n if n == record.len() => Ok(()),
+            _ => file.set_len(place).and(Err(std::io::ErrorKind::WriteZero.into())),
+        }
+    }
+
     /// Whether the file is the one we opened, as long as we left it.
     fn still_ours(&self) -> Result<(), String> {
         let meta = self.fs.meta(&self.path).map_err(|e| format!("the log is gone: {e}"))?;
@@ -208,6 +222,17 @@ impl Log for FileLog {
         let marker = self.fs.open(&self.dir.join(MARKER), Access::Ensure);
         let _ = marker.and_then(|marker| marker.append(why.as_bytes()));
         Error::Poisoned { path: self.path.clone(), why: why.to_owned() }
+    }
+
+    fn rest(&mut self, index: &mut Index, rest: &Rest) {
+        let Ok(Ok(modified)) = self.file.meta().map(|meta| meta.modified.duration_since(UNIX_EPOCH)) else {
+            return;
+        };
+        if let Some((place, record)) = index.rest(rest, modified.as_nanos())
+            && self.add_to_index(place, &record).is_err()
+        {
+            index.give_up();
+        }
     }
 
     fn reader(&self, from: u64) -> Result<Box<dyn Read + Send>, Error> {

@@ -10,6 +10,7 @@ use terret_core::line::{Event, SessionHeader, Tip};
 use super::begin::{entries, make_dirs, never_begun, write_log};
 use super::end::{FileLog, Found};
 use super::fs::{Access, Appender, File, FileSystem, LocalFs};
+use super::index::{Index, Known};
 use super::lock::{LOCK, Lock};
 use super::repair::{COPY_BYTES, Repair};
 use super::{Opened, Scan, Store, Whole};
@@ -136,6 +137,7 @@ impl Store for FileStore {
             epoch: 1,
             cut_bytes: None,
             process,
+            index: Index::default(),
             log: Box::new(log),
         })
     }
@@ -157,12 +159,25 @@ impl Store for FileStore {
             return Err(Error::NotALog { path, why });
         }
         let mut context = None;
+        let mut index = Index::default();
+        if let Some(known) = Known::of(&*fs, &path) {
+            for event in known.events() {
+                let event = event.map_err(Error::io("read", &path))?;
+                context = context.or_else(|| super::list::needs_plugin(&event));
+                fold(&event);
+            }
+            scan.go_behind(known.mark())?;
+            index = known.into_index();
+        }
         let bad = loop {
+            let start = scan.offset();
             match scan.next_event()? {
                 None => break None,
                 Some(Err(bad)) => break Some(bad),
                 Some(Ok(event)) => {
                     context = context.or_else(|| super::list::needs_plugin(&event));
+                    let end = scan.offset() + u64::from(scan.unterminated());
+                    index.note(event.seq, event.time, &event.fact, [start, end]);
                     fold(&event);
                 }
             }
@@ -189,7 +204,8 @@ impl Store for FileStore {
         let (header, tip, epoch) = (scan.header().clone(), scan.tip().clone(), scan.epoch() + 1);
         let process = fs.process();
         let log = FileLog::new(Found { fs, path, dir, file, lock, length, repair, entries })?;
-        Ok(Opened { header, header_hash, tip, epoch, cut_bytes, process, log: Box::new(log) })
+        let log = Box::new(log);
+        Ok(Opened { header, header_hash, tip, epoch, cut_bytes, process, index, log })
     }
 
     fn dir(&self, id: &str) -> Option<PathBuf> {

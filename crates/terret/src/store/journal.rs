@@ -8,7 +8,7 @@ use terret_core::id::{CallId, Digest, Seq, SessionId};
 use terret_core::limits::MAX_LINE_BYTES;
 use terret_core::line::{LineError, Tip};
 
-use super::{Log, Opened};
+use super::{Index, Log, Opened, Rest};
 use crate::error::Error;
 
 /// Writes one log.
@@ -20,9 +20,12 @@ pub struct Journal {
     synced: Option<Seq>,
     announced: Option<Seq>,
     held: usize,
+    /// Where in the log the last line pushed begins and ends.
+    last: [u64; 2],
     /// The chain's value behind the last line written.
     head: Digest,
     session: SessionId,
+    index: Index,
     /// The last attempt recorded here, until its proof is given out.
     attempt: Option<(Seq, RequestAttempt)>,
     /// Calls of the open turn recorded here, until their proofs are given out.
@@ -68,6 +71,7 @@ impl Journal {
         let session = opened.header.id.clone();
         Journal {
             session,
+            index: opened.index,
             attempt: None,
             calls: BTreeMap::new(),
             log: opened.log,
@@ -78,6 +82,7 @@ impl Journal {
             synced: None,
             announced: None,
             held: 0,
+            last: [0; 2],
             head,
         }
     }
@@ -85,11 +90,14 @@ impl Journal {
     /// Encodes one fact behind those that wait for the next write.
     pub fn push(&mut self, time: u64, fact: &Fact) -> Result<Seq, Error> {
         let announce = self.synced.filter(|d| self.announced != Some(*d));
+        let start = self.pending.len();
         let seq = self.tip.encode(&mut self.pending, time, fact, announce).map_err(|e| match e {
             LineError::TooLong(bytes) => Error::TooLarge { bytes, limit: MAX_LINE_BYTES },
             other => Error::Poisoned { path: self.log.path().to_owned(), why: other.to_string() },
         })?;
         self.announced = announce.or(self.announced);
+        self.last = [start, self.pending.len()].map(|at| self.log.length() + at as u64);
+        self.index.note(seq, time, fact, self.last);
         self.remember(seq, fact);
         Ok(seq)
     }
@@ -167,9 +175,14 @@ impl Journal {
         self.written.map(|seq| (seq, self.head))
     }
 
-    /// Gives back room that only a stream of events needs.
-    pub fn rest(&mut self) {
+    /// The last line written says that the session rests, and so many messages wait: what a cache may say of it is
+    /// kept, and room that only a stream of events needs is given back.
+    pub fn rest(&mut self, pending: usize) {
         self.pending.shrink_to_fit();
+        if let (Some((seq, h)), true) = (self.head(), self.pending.is_empty()) {
+            let rest = Rest { seq, h, range: self.last, synced: self.synced, pending };
+            self.log.rest(&mut self.index, &rest);
+        }
     }
 
     /// What waits now is written only together with something that comes later.
@@ -188,6 +201,7 @@ impl Journal {
         self.held = 0;
         // What said how far the log is synced may be among what was dropped: it is said again.
         self.announced = None;
+        self.index.give_up();
         // What was dropped proves nothing, and what is left of the open turn is closed.
         (self.attempt, self.calls) = (None, BTreeMap::new());
         self.written = tip.next_seq().checked_sub(1);

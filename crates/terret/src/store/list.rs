@@ -6,12 +6,11 @@ use std::sync::Arc;
 use terret_core::fact::{EndReason, Fact, Rel};
 use terret_core::id::{Seq, SessionId};
 use terret_core::line::{Event, SessionHeader};
-use terret_core::message::Source;
-use terret_core::project::Turns;
 use terret_core::state::State;
 
 use super::begin::never_begun;
 use super::fs::{FileSystem, LocalFs};
+use super::index::{Known, Summary};
 use super::{Address, Bad, FileStore, Scan};
 use crate::error::Error;
 
@@ -170,19 +169,26 @@ impl Listed {
     fn read(&mut self, fs: &Arc<dyn FileSystem>) -> Result<(), Error> {
         let mut scan = Scan::over(fs, &self.path, |file| file)?;
         self.header = Some(scan.header().clone());
-        let (mut state, mut turns) = (State::default(), Turns::default());
+        if let Some(mark) = Known::at_rest(&**fs, &self.path) {
+            self.say(mark.summary);
+            self.pending = mark.pending;
+            self.condition = if self.pending > 0 { Condition::Parked } else { Condition::Idle };
+            return Ok(());
+        }
+        let (mut state, mut summary) = (State::default(), Summary::default());
+        if let Some(known) = Known::of(&**fs, &self.path) {
+            for event in known.events() {
+                state.apply(&event.map_err(Error::io("read", &self.path))?.fact);
+            }
+            scan.go_behind(known.mark())?;
+            summary = known.mark().summary.clone();
+        }
         let mut bad: Option<Bad> = None;
         while let Some(next) = scan.next_event()? {
             match next {
                 Ok(event) => {
-                    self.events += 1;
-                    self.updated = event.time;
+                    summary.fold(event.seq, event.time, &event.fact);
                     state.apply(&event.fact);
-                    if let Some(turn) = turns.fold(&event) {
-                        self.turns += 1;
-                        self.last = turn.reason;
-                    }
-                    self.take_title(&event);
                 }
                 Err(b) => {
                     bad = Some(b);
@@ -190,6 +196,7 @@ impl Listed {
                 }
             }
         }
+        self.say(summary);
         self.pending = state.inbox().iter().count();
         if let Some(bad) = bad {
             if !scan.is_torn_tail(&bad)? {
@@ -205,14 +212,10 @@ impl Listed {
         Ok(())
     }
 
-    fn take_title(&mut self, event: &Event) {
-        if let Fact::InboxAdded(added) = &event.fact
-            && self.title.is_empty()
-            && added.message.source == Source::User
-        {
-            let text = added.message.text();
-            self.title = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();
-        }
+    fn say(&mut self, summary: Summary) {
+        let Summary { title, turns, last, updated, events } = summary;
+        (self.title, self.turns, self.last) = (title, turns, last);
+        (self.updated, self.events) = (updated, events);
     }
 }
 

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use terret_core::id::{Digest, SessionId};
 use terret_core::line::{Event, SessionHeader, Tip};
 
-use super::{Log, Opened, Process, Scan, Store, Whole};
+use super::{Index, Log, Opened, Process, Scan, Store, Whole};
 use crate::error::Error;
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
@@ -53,7 +53,8 @@ impl Store for MemoryStore {
         logs.insert(header.id.to_string(), (bytes.clone(), writer.clone()));
         let log = Box::new(MemoryLog { bytes, path, _writer: Held(writer) });
         let process = Process::this();
-        Ok(Opened { header, header_hash, tip: Tip::default(), epoch: 1, cut_bytes: None, process, log })
+        let (tip, index) = (Tip::default(), Index::default());
+        Ok(Opened { header, header_hash, tip, epoch: 1, cut_bytes: None, process, index, log })
     }
 
     fn open(&self, id: &str, fold: &mut dyn FnMut(&Event)) -> Result<Opened, Error> {
@@ -76,7 +77,8 @@ impl Store for MemoryStore {
         let (tip, epoch) = (scan.tip().clone(), scan.epoch() + 1);
         let log = Box::new(MemoryLog { bytes, path, _writer: writer });
         let process = Process::this();
-        Ok(Opened { header, header_hash, tip, epoch, cut_bytes: None, process, log })
+        let index = Index::default();
+        Ok(Opened { header, header_hash, tip, epoch, cut_bytes: None, process, index, log })
     }
 
     fn dir(&self, _id: &str) -> Option<PathBuf> {

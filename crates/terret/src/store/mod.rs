@@ -7,6 +7,7 @@ mod end;
 mod file;
 mod fork;
 pub mod fs;
+mod index;
 mod journal;
 mod list;
 mod lock;
@@ -29,6 +30,7 @@ use crate::error::Error;
 pub use file::FileStore;
 pub use fork::{Fork, fork};
 pub use fs::{FileSystem, LocalFs};
+pub use index::{Index, Rest};
 pub use journal::{Durable, Journal};
 pub use list::{Condition, Listed};
 pub use memory::MemoryStore;
@@ -46,6 +48,10 @@ pub trait Log: Send {
 
     /// Closes the log for good after a failure that leaves its end in doubt.
     fn poison(&mut self, why: &str) -> Error;
+
+    /// The session came to rest: adds what the index has gathered to the index file, where there is one. It is a
+    /// cache, so what fails is not told: the next writer gathers it again.
+    fn rest(&mut self, _index: &mut Index, _rest: &Rest) {}
 
     /// A reader over the log from this byte on; it sees what is appended later too.
     fn reader(&self, from: u64) -> Result<Box<dyn Read + Send>, Error>;
@@ -71,6 +77,8 @@ pub struct Opened {
     pub cut_bytes: Option<u64>,
     /// The process that writes.
     pub process: Process,
+    /// What its index has to say yet.
+    pub index: Index,
     /// The end of the log.
     pub log: Box<dyn Log>,
 }

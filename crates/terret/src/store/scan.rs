@@ -11,6 +11,7 @@ use terret_core::line::{Event, LineError, SessionHeader, Tip};
 
 use super::begin::never_begun;
 use super::fs::{Access, FileSystem, Kind, LocalFs, Reader};
+use super::index::Mark;
 use super::torn;
 use crate::error::Error;
 
@@ -88,6 +89,19 @@ impl<R: Read + std::io::Seek> Scan<R> {
         let to = std::io::SeekFrom::Start(self.offset);
         self.line_no -= 1;
         self.reader.seek(to).map(|_| ()).map_err(Error::io("read", &self.path))
+    }
+}
+
+impl<R: Read + std::io::Seek> Scan<R> {
+    /// Goes on behind a line that is known to be there.
+    pub(super) fn go_behind(&mut self, mark: &Mark) -> Result<(), Error> {
+        self.reader.seek(std::io::SeekFrom::Start(mark.end)).map_err(Error::io("read", &self.path))?;
+        (self.tip, self.offset) = (Tip::behind(mark.seq, mark.h), mark.end);
+        // The header is line 1, event 0 line 2.
+        self.line_no = mark.seq + 2;
+        (self.synced, self.epoch, self.boot) =
+            (mark.synced, mark.writer.epoch, Some(mark.writer.boot.clone()));
+        Ok(())
     }
 }
 

@@ -96,6 +96,7 @@ async fn how_far_it_is_synced_is_said_again_after_the_line_that_said_it_was_lost
         epoch: 1,
         cut_bytes: None,
         process: Process::this(),
+        index: terret::store::Index::default(),
         log,
     };
     let fact = Fact::WriterOpened(opened.writer());

@@ -1,0 +1,166 @@
+//! What an index file tells whoever opens its log, as far as the log bears it out.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use terret_core::id::Seq;
+use terret_core::limits::MAX_LINE_BYTES;
+use terret_core::line::{Event, Line};
+
+use super::{INDEX, Index, Mark, Place, Record, What};
+use crate::limits::MAX_INDEX_BYTES;
+use crate::store::fs::{Access, File, FileSystem, Meta, Reader};
+
+/// Where to look in a log, up to a line at which its session rested.
+pub(in crate::store) struct Known {
+    log: Arc<dyn File>,
+    mark: Mark,
+    /// Lines to fold.
+    lines: Vec<Place>,
+    valid: u64,
+}
+
+impl Known {
+    /// What is known of this log. `None` if there is no index, or if it is not one of this log as it is.
+    pub(in crate::store) fn of(fs: &dyn FileSystem, log: &Path) -> Option<Self> {
+        let records = records(fs, &log.with_file_name(INDEX))?;
+        let file = fs.open(log, Access::Read).ok()?;
+        let meta = file.meta().ok()?;
+        let end = |record: &Record| record.mark.end;
+        // The bytes that were there when it was written, and at another time: somebody changed them.
+        if records.iter().any(|(record, _)| end(record) == meta.length && !untouched(&record.mark, &meta)) {
+            return None;
+        }
+        // A power cut may take the line of the last rest, and leave what the index says of it.
+        let held = |(record, _): &(Record, u64)| end(record) <= meta.length && record.mark.is_in(&*file);
+        let last = records.iter().rposition(held)?;
+        let (mark, valid) = (records[last].0.mark.clone(), records[last].1);
+        let lines: Vec<Place> =
+            records[..=last].iter().flat_map(|(record, _)| &record.lines).copied().collect();
+        let known = Known { log: file, mark, lines: needed(lines), valid };
+        known
+            .lines
+            .iter()
+            .all(|place| known.bytes(place).is_some_and(|line| place.fits(&line)))
+            .then_some(known)
+    }
+
+    /// What is said of a session that rests at the end of its log, without a look at what happened before.
+    pub(in crate::store) fn at_rest(fs: &dyn FileSystem, log: &Path) -> Option<Mark> {
+        let (Record { mark, .. }, _) = records(fs, &log.with_file_name(INDEX))?.pop()?;
+        let file = fs.open(log, Access::Read).ok()?;
+        let meta = file.meta().ok()?;
+        (mark.end == meta.length && untouched(&mark, &meta) && mark.is_in(&*file)).then_some(mark)
+    }
+
+    /// Where the session rested.
+    pub(in crate::store) fn mark(&self) -> &Mark {
+        &self.mark
+    }
+
+    /// The events to fold, in order. They were checked when this was made; an error is the disk's.
+    pub(in crate::store) fn events(&self) -> impl Iterator<Item = std::io::Result<Event>> {
+        let gone = || std::io::Error::other("a line that was there a moment ago is not");
+        self.lines.iter().map(move |place| {
+            let bytes = self.bytes(place).ok_or_else(gone)?;
+            Line::parse(&bytes).and_then(|line| line.event()).map_err(std::io::Error::other)
+        })
+    }
+
+    /// The index, to go on behind the mark.
+    pub(in crate::store) fn into_index(self) -> Index {
+        Index {
+            valid: self.valid,
+            after: Some(self.mark.seq),
+            lines: Vec::new(),
+            writer: Some(self.mark.writer),
+            summary: self.mark.summary,
+            off: false,
+        }
+    }
+
+    fn bytes(&self, place: &Place) -> Option<Vec<u8>> {
+        line(&*self.log, place.1, place.2)
+    }
+}
+
+impl Place {
+    /// Whether this is the line that was noted, whole.
+    fn fits(&self, line: &[u8]) -> bool {
+        Line::parse(line).is_ok_and(|line| line.seq == self.0 && line.event().is_ok())
+    }
+}
+
+impl Mark {
+    /// Whether the log has this line where it is said to be.
+    fn is_in(&self, log: &dyn File) -> bool {
+        let line = self.end.checked_sub(self.at).and_then(|length| line(log, self.at, length));
+        line.is_some_and(|line| Line::parse(&line).is_ok_and(|l| l.seq == self.seq && l.h == Some(self.h)))
+    }
+}
+
+/// The lines that folding takes, of all that were noted: the last header and context, and of what was replaced only
+/// the step that shows where the replacement stands.
+fn needed(places: Vec<Place>) -> Vec<Place> {
+    let last = |what| places.iter().rev().find(|place| place.3 == what).map(|place| place.0);
+    let (header, context) = (last(What::Header), last(What::Context));
+    let bounds: BTreeSet<Seq> =
+        places.iter().filter(|place| place.3 == What::Step).map(|place| place.0).collect();
+    let mut gone = BTreeSet::new();
+    for Place(seq, _, _, what) in &places {
+        if let What::Replaced(first, last) = what {
+            let from = bounds.range(first..).next().copied().unwrap_or(Seq::MAX);
+            // What belongs to a step that was open then is not replaced.
+            let to = bounds.range(..seq).next_back().copied().unwrap_or(0).min(last.saturating_add(1));
+            let inside = |place: &&Place| place.3 == What::Message && (from..to).contains(&place.0);
+            gone.extend(places.iter().filter(inside).map(|place| place.0));
+        }
+    }
+    let stays = |place: &Place| match place.3 {
+        What::Header => header == Some(place.0),
+        What::Context => context == Some(place.0),
+        What::Message => !gone.contains(&place.0),
+        What::Line | What::Step | What::Replaced(..) => true,
+    };
+    places.into_iter().filter(stays).collect()
+}
+
+/// The records of an index file and where each ends, up to the first that is not as it was written.
+fn records(fs: &dyn FileSystem, path: &Path) -> Option<Vec<(Record, u64)>> {
+    let file = fs.open(path, Access::Read).ok()?;
+    let mut text = Vec::new();
+    Reader::new(file).take(MAX_INDEX_BYTES).read_to_end(&mut text).ok()?;
+    let (mut records, mut end, mut after) = (Vec::new(), 0, None);
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        match line.strip_suffix(b"\n").and_then(Record::parse).filter(|record| record.after == after) {
+            Some(record) => {
+                end += line.len() as u64;
+                after = Some(record.mark.seq);
+                records.push((record, end));
+            }
+            None => break,
+        }
+    }
+    Some(records)
+}
+
+/// The line of so many bytes, newline included, that begins there.
+fn line(log: &dyn File, at: u64, length: u64) -> Option<Vec<u8>> {
+    let mut line = vec![0; usize::try_from(length).ok().filter(|n| *n <= MAX_LINE_BYTES)?];
+    let mut read = 0;
+    while read < line.len() {
+        match log.read_at(&mut line[read..], at + read as u64).ok()? {
+            0 => return None,
+            n => read += n,
+        }
+    }
+    (line.pop() == Some(b'\n')).then_some(line)
+}
+
+/// Whether the log was last written when the mark says.
+fn untouched(mark: &Mark, log: &Meta) -> bool {
+    log.modified.duration_since(UNIX_EPOCH).is_ok_and(|time| time.as_nanos() == mark.modified_ns)
+}
