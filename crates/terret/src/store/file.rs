@@ -10,7 +10,7 @@ use terret_core::line::{Event, SessionHeader, Tip};
 use super::begin::{entries, make_dirs, never_begun, write_log};
 use super::end::{FileLog, Found};
 use super::fs::{Access, Appender, File, FileSystem, LocalFs};
-use super::index::{Index, Known};
+use super::index::{Index, Known, skim};
 use super::lock::{LOCK, Lock};
 use super::repair::{COPY_BYTES, Repair};
 use super::{Opened, Scan, Store, Whole};
@@ -151,24 +151,18 @@ impl Store for FileStore {
         }
         refuse_network(&*fs, &dir)?;
         let lock = Lock::take(&*fs, &dir, id, crate::clock::epoch_ms())?;
-        let mut scan = Scan::over(&fs, &path, |file| file)?;
+        let mut context = None;
+        let (mut scan, known) = skim(&fs, &path, &mut |event| {
+            context = context.take().or_else(|| super::list::needs_plugin(event));
+            fold(event);
+        })?;
         let owner = &scan.header().id;
         if owner.as_str() != id {
             // Two writers of one session, each in its own copy, would hand out the same keys.
             let why = format!("it is the log of session `{owner}`: only a directory of that name is written");
             return Err(Error::NotALog { path, why });
         }
-        let mut context = None;
-        let mut index = Index::default();
-        if let Some(known) = Known::of(&*fs, &path) {
-            for event in known.events() {
-                let event = event.map_err(Error::io("read", &path))?;
-                context = context.or_else(|| super::list::needs_plugin(&event));
-                fold(&event);
-            }
-            scan.go_behind(known.mark())?;
-            index = known.into_index();
-        }
+        let mut index = known.map(Known::into_index).unwrap_or_default();
         let bad = loop {
             let start = scan.offset();
             match scan.next_event()? {

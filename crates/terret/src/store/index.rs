@@ -12,7 +12,7 @@ use terret_core::fact::{EndReason, Fact, Rel, SurfaceReplaced};
 use terret_core::id::{Digest, Seq};
 use terret_core::message::Source;
 
-pub(super) use known::Known;
+pub(super) use known::{Known, skim};
 
 /// Name of the file.
 pub(super) const INDEX: &str = "index.jsonl";

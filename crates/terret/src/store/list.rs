@@ -10,7 +10,7 @@ use terret_core::state::State;
 
 use super::begin::never_begun;
 use super::fs::{FileSystem, LocalFs};
-use super::index::{Known, Summary};
+use super::index::{Known, Summary, skim};
 use super::{Address, Bad, FileStore, Scan};
 use crate::error::Error;
 
@@ -167,22 +167,17 @@ impl Listed {
     }
 
     fn read(&mut self, fs: &Arc<dyn FileSystem>) -> Result<(), Error> {
-        let mut scan = Scan::over(fs, &self.path, |file| file)?;
-        self.header = Some(scan.header().clone());
         if let Some(mark) = Known::at_rest(&**fs, &self.path) {
             self.say(mark.summary);
             self.pending = mark.pending;
             self.condition = if self.pending > 0 { Condition::Parked } else { Condition::Idle };
+            self.header = Some(Scan::over(fs, &self.path, |file| file)?.header().clone());
             return Ok(());
         }
-        let (mut state, mut summary) = (State::default(), Summary::default());
-        if let Some(known) = Known::of(&**fs, &self.path) {
-            for event in known.events() {
-                state.apply(&event.map_err(Error::io("read", &self.path))?.fact);
-            }
-            scan.go_behind(known.mark())?;
-            summary = known.mark().summary.clone();
-        }
+        let mut state = State::default();
+        let (mut scan, known) = skim(fs, &self.path, &mut |event| state.apply(&event.fact))?;
+        self.header = Some(scan.header().clone());
+        let mut summary = known.map(|known| known.mark().summary.clone()).unwrap_or_default();
         let mut bad: Option<Bad> = None;
         while let Some(next) = scan.next_event()? {
             match next {

@@ -6,6 +6,7 @@ mod cuts;
 mod flips;
 mod fork;
 mod full;
+mod index;
 mod list;
 mod repair;
 mod support;

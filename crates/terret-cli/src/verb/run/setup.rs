@@ -10,6 +10,7 @@ use terret::config::Config;
 use terret::core::chunk::code;
 use terret::core::fact::{EndReason, Fact};
 use terret::core::id::Seq;
+use terret::core::line::Event;
 use terret::model::failure::without_userinfo;
 use terret::model::{Models, Proposal, ProviderSettings, Providers};
 use terret::policy::{Budget, Repeat, Retry};
@@ -226,16 +227,20 @@ fn session(args: &args::Run, cwd: &Path, told: &Told) -> Result<Option<Found>, P
 /// Reads what counts before the session is opened. Damage is for whoever opens it to tell of.
 fn found(path: &Path, boundary: Option<Seq>) -> Result<Found, Problem> {
     let id = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
-    let mut scan = Scan::open(path)?;
     let mut found = Found {
         id,
         path: path.to_owned(),
         boundary,
-        cwd: scan.header().cwd.clone(),
+        cwd: String::new(),
         route: None,
         ending: None,
         is_whole: true,
     };
+    let mut scan = match boundary {
+        Some(_) => Scan::open(path)?,
+        None => Scan::skim(path, &mut |event| found.take(event))?,
+    };
+    found.cwd.clone_from(&scan.header().cwd);
     while let Some(next) = scan.next_event()? {
         let Ok(event) = next else {
             found.is_whole = false;
@@ -244,14 +249,20 @@ fn found(path: &Path, boundary: Option<Seq>) -> Result<Found, Problem> {
         if boundary.is_some_and(|boundary| event.seq > boundary) {
             break;
         }
-        if let Fact::TurnEnd(end) = &event.fact {
-            found.ending = Some(end.reason.clone());
-        }
-        if let Fact::RequestHeader(header) = event.fact {
-            found.route = Some((header.header.provider, header.header.model));
-        }
+        found.take(&event);
     }
     Ok(found)
+}
+
+impl Found {
+    fn take(&mut self, event: &Event) {
+        if let Fact::TurnEnd(end) = &event.fact {
+            self.ending = Some(end.reason.clone());
+        }
+        if let Fact::RequestHeader(header) = &event.fact {
+            self.route = Some((header.header.provider.clone(), header.header.model.clone()));
+        }
+    }
 }
 
 fn providers(config: &Config) -> Result<Providers, Problem> {

@@ -11,8 +11,10 @@ use terret_core::limits::MAX_LINE_BYTES;
 use terret_core::line::{Event, Line};
 
 use super::{INDEX, Index, Mark, Place, Record, What};
+use crate::error::Error;
 use crate::limits::MAX_INDEX_BYTES;
-use crate::store::fs::{Access, File, FileSystem, Meta, Reader};
+use crate::store::Scan;
+use crate::store::fs::{Access, File, FileSystem, LocalFs, Meta, Reader};
 
 /// Where to look in a log, up to a line at which its session rested.
 pub(in crate::store) struct Known {
@@ -21,6 +23,32 @@ pub(in crate::store) struct Known {
     /// Lines to fold.
     lines: Vec<Place>,
     valid: u64,
+}
+
+/// Opens a log for whoever goes on with it: hands over, of what stands before the last rest that its index knows
+/// of, the events that later ones build on. The scan goes on behind that rest; without an index, at the start.
+pub(in crate::store) fn skim(
+    fs: &Arc<dyn FileSystem>,
+    path: &Path,
+    fold: &mut dyn FnMut(&Event),
+) -> Result<(Scan<Reader>, Option<Known>), Error> {
+    let mut scan = Scan::over(fs, path, |file| file)?;
+    let known = Known::of(&**fs, path);
+    if let Some(known) = &known {
+        for event in known.events() {
+            fold(&event.map_err(Error::io("read", path))?);
+        }
+        scan.go_behind(known.mark())?;
+    }
+    Ok((scan, known))
+}
+
+impl Scan<Reader> {
+    /// Opens a log of this machine and hands over what of it counts for going on with its session: where it has an
+    /// index, the events before its last rest that later ones build on. The scan gives what comes after those.
+    pub fn skim(path: &Path, fold: &mut dyn FnMut(&Event)) -> Result<Self, Error> {
+        skim(&(Arc::new(LocalFs::default()) as _), path, fold).map(|(scan, _)| scan)
+    }
 }
 
 impl Known {
