@@ -143,6 +143,13 @@ pub const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 32_000;
 /// Longest tool-call id that OpenAI's chat endpoint takes, in bytes.
 pub const MAX_CHAT_CALL_ID_BYTES: usize = 40;
 
+/// Syncs of one process at the same time: with a thousand sessions, more threads in the kernel than this made each
+/// other slower, and fewer left the disk waiting.
+pub const MAX_SYNCS: usize = 64;
+
+/// How long a thread that waits for syncs stays without one.
+pub const SYNC_THREAD_IDLE: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// How much of a side index is read, in bytes: some million lines of a log. What is behind it is not used.
 pub const MAX_INDEX_BYTES: u64 = 64 << 20;
 

@@ -6,6 +6,7 @@
 //! Source: `docs/reference/log-format.md`.
 
 mod local;
+mod pool;
 
 use std::fmt::Debug;
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rustix::process::{Pid, test_kill_process};
 
-use super::{Access, File, FileSystem, Kind, Meta};
+use super::{Access, File, FileSystem, Kind, Meta, pool};
 use crate::store::Process;
 use crate::store::repair::COPY_BYTES;
 
@@ -95,8 +95,7 @@ impl FileSystem for LocalFs {
         if self.sync_in_place {
             return std::future::ready(work()).boxed();
         }
-        let lost = |e| io::Error::other(format!("it was lost: {e}"));
-        async move { tokio::task::spawn_blocking(work).await.map_err(lost)? }.boxed()
+        pool::aside(work)
     }
 
     fn is_remote(&self, dir: &Path) -> io::Result<bool> {
