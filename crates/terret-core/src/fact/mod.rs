@@ -47,6 +47,14 @@ macro_rules! facts {
                 }
             }
 
+            /// The class of a core type.
+            fn class_of(kind: &str) -> Option<Class> {
+                match kind {
+                    $( $name => Some(Class::$class), )*
+                    _ => None,
+                }
+            }
+
             /// Appends the payload's JSON.
             pub fn write_data(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
                 match self {
@@ -87,10 +95,7 @@ pub enum Class {
 impl Class {
     /// The class of a type on disk; `None`: neither a core type nor a plugin's.
     pub fn of(kind: &str) -> Option<Class> {
-        if kind.starts_with("x/") {
-            return Some(Class::Plain);
-        }
-        Fact::TABLE.iter().find(|(name, _)| *name == kind).map(|(_, class)| *class)
+        if kind.starts_with("x/") { Some(Class::Plain) } else { Fact::class_of(kind) }
     }
 }
 

@@ -164,16 +164,10 @@ impl Store for FileStore {
             return Err(Error::NotALog { path, why });
         }
         let mut context = None;
-        let bad = loop {
-            match scan.next_event()? {
-                None => break None,
-                Some(Err(bad)) => break Some(bad),
-                Some(Ok(event)) => {
-                    context = context.or_else(|| super::list::needs_plugin(&event));
-                    fold(&event);
-                }
-            }
-        };
+        let bad = scan.fold(&mut |event| {
+            context = context.take().or_else(|| super::list::needs_plugin(event));
+            fold(event);
+        })?;
         let length = std::fs::metadata(&path).map_err(Error::io("read", &path))?.len();
         let repair = match &bad {
             Some(bad) => {
