@@ -13,7 +13,7 @@ mod tip;
 pub use header::{Parent, SessionHeader, SessionTag};
 pub use tip::Tip;
 
-use crate::fact::{Class, Fact, PluginEvent, Rel};
+use crate::fact::{Class, Fact, PluginEvent, Rel, Versions};
 use crate::id::{Digest, Seq};
 use crate::limits::MAX_LINE_BYTES;
 use crate::raw::Raw;
@@ -128,6 +128,10 @@ impl<'a> Line<'a> {
 
     /// Whether the payload is of a type and a version that can be read here. Looks at nothing of the payload.
     pub fn check_type(&self) -> Result<(), LineError> {
+        self.check_type_by(Versions::default())
+    }
+
+    fn check_type_by(&self, versions: Versions) -> Result<(), LineError> {
         if self.rel.is_some() {
             return Ok(());
         }
@@ -135,21 +139,31 @@ impl<'a> Line<'a> {
             return Err(LineError::UnknownType(self.kind.to_string()));
         }
         match self.v {
-            1 => Ok(()),
-            v => Err(LineError::UnknownType(format!("{}, version {v}", self.kind))),
+            0 => Err(LineError::Form(format!("`{}` has no version 0", self.kind))),
+            v if v > versions.current(&self.kind) => {
+                Err(LineError::UnknownType(format!("{}, version {v}", self.kind)))
+            }
+            1.. => Ok(()),
         }
     }
 
-    /// Reads the payload.
+    /// Reads the payload; one of an older version as today's would be written.
     pub fn event(&self) -> Result<Event, LineError> {
-        self.check_type()?;
+        self.event_by(Versions::default())
+    }
+
+    /// The same, by another table of versions.
+    pub fn event_by(&self, versions: Versions) -> Result<Event, LineError> {
+        self.check_type_by(versions)?;
         let fact = if let Some(rel) = self.rel {
             let data = Raw::parse(self.data).map_err(LineError::json)?;
             Fact::Plugin(PluginEvent { kind: self.kind.to_string(), rel, v: self.v, data })
         } else {
             let wrong = |e| LineError::Form(format!("payload of `{}`: {e}", self.kind));
-            let parsed = Fact::parse(&self.kind, self.data);
-            parsed.ok_or_else(|| LineError::UnknownType(self.kind.to_string()))?.map_err(wrong)?
+            let data = versions.upcast(&self.kind, self.v, self.data).map_err(wrong)?;
+            let parsed = Fact::parse(&self.kind, &data);
+            let parsed = parsed.ok_or_else(|| LineError::UnknownType(self.kind.to_string()))?;
+            parsed.map_err(|e| wrong(e.to_string()))?
         };
         Ok(Event { seq: self.seq, time: self.time, fact })
     }

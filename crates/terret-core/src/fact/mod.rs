@@ -4,6 +4,7 @@
 //! request, answer, tools, plugins.
 
 mod payload;
+mod version;
 mod words;
 
 pub use payload::{
@@ -12,6 +13,7 @@ pub use payload::{
     RequestHeader, RequestRetry, SeamChanged, StepEnd, StepStart, SurfaceReplaced, ToolCall, ToolError,
     ToolResult, ToolSpec, TurnCancel, TurnEnd, TurnStart, UserMessage, WriterIdle, WriterOpened,
 };
+pub use version::{Upcast, Versions};
 pub use words::{CallMode, Cause, EffectClass, EndReason, HeaderReason, Lane, Next, Outcome, Rel, Removal};
 
 use crate::raw::Raw;

@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::{CRC_TAIL, H_TAIL, Line, LineError, close_line};
-use crate::fact::{Class, Fact, PluginEvent, Rel};
+use crate::fact::{Class, Fact, PluginEvent, Rel, Versions};
 use crate::id::{Digest, Seq};
 use crate::limits::MAX_LINE_BYTES;
 
@@ -11,15 +11,21 @@ use crate::limits::MAX_LINE_BYTES;
 pub struct Tip {
     next: Seq,
     chain: Chain,
+    versions: Versions,
 }
 
 impl Default for Tip {
     fn default() -> Self {
-        Tip { next: 0, chain: Chain::start() }
+        Tip::of(Versions::default())
     }
 }
 
 impl Tip {
+    /// The start of a log whose payloads are of these versions.
+    pub fn of(versions: Versions) -> Self {
+        Tip { next: 0, chain: Chain::start(), versions }
+    }
+
     /// The seq the next line will have.
     pub fn next_seq(&self) -> Seq {
         self.next
@@ -66,9 +72,11 @@ impl Tip {
                 Rel::Context => "context",
             };
             let _ = write!(out, r#","rel":"{rel}""#);
-            if event.v != 1 {
-                let _ = write!(out, r#","v":{}"#, event.v);
-            }
+        }
+        let v =
+            if let Fact::Plugin(event) = fact { event.v } else { self.versions.current(fact.type_name()) };
+        if v != 1 {
+            let _ = write!(out, r#","v":{v}"#);
         }
         out.extend_from_slice(br#","data":"#);
         fact.write_data(out).map_err(LineError::json)?;
