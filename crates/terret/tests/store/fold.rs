@@ -167,6 +167,6 @@ fn an_answer_too_long_to_be_held_is_taken_in_as_it_comes() {
     assert!(events.is_sorted_by_key(|event| event.seq), "each piece once, in order");
     // Of one that failed, what was taken in before is no harm.
     let (events, _) = folded(&log(many, 1, &text));
-    assert!(pieces(&events).len() < many);
+    assert!((2..many).contains(&pieces(&events).len()), "no more is held than may be");
     assert_eq!(pieces(&events).last(), Some(&2));
 }
