@@ -15,6 +15,9 @@ pub const MAX_RESULT_BYTES: usize = 1 << 20;
 pub const TOOL_GRACE_MS: u64 = 3_000;
 /// Longest time written lines stay unsynced: what a power cut may cost beyond the last barrier.
 pub const SYNC_AFTER_MS: u64 = 1_000;
+/// Most lines of an open attempt that opening keeps unread, in bytes: most answers fit, and what does not costs parsing
+/// instead of memory.
+pub const MAX_HELD_BYTES: usize = 4 << 20;
 /// Bytes a subscriber reads at once: enough that a lively stream costs few reads, little enough for any reader.
 pub const READ_ALONG_BYTES: u64 = 256 << 10;
 /// Rounds of answers that need no wait, before a barrier is made and other tasks get their turn: a model that

@@ -57,6 +57,12 @@ impl Row {
         row
     }
 
+    /// A figure that must not be smaller.
+    pub(super) fn at_least(what: &str, unit: &'static str, value: f64, min: f64) -> Row {
+        let verdict = if value >= min { Verdict::Pass } else { Verdict::Fail };
+        Row { bound: format!("≥ {}", figure(min, unit)), verdict, ..Row::shown(what, unit, value) }
+    }
+
     /// A figure without a bound.
     pub(super) fn shown(what: &str, unit: &'static str, value: f64) -> Row {
         Row { subject: figure(value, unit), ..Row::empty(what) }
@@ -143,6 +149,15 @@ fn figure(value: f64, unit: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Bound, Row, Table};
+
+    #[test]
+    fn too_little_is_seen() {
+        let mut table = Table::new(false);
+        table.extend(vec![Row::at_least("a", "", 500.0, 500.0)]);
+        assert!(!table.missed());
+        table.extend(vec![Row::at_least("b", "", 499.9, 500.0)]);
+        assert!(table.missed() && table.to_string().contains("≥ 500"));
+    }
 
     #[test]
     fn a_missed_bound_is_seen() {

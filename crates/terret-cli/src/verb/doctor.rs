@@ -134,7 +134,7 @@ fn keys(config: &Config) -> String {
 
 /// The sessions that are not simply at rest.
 fn overview(places: &Places) -> Result<(String, bool), Problem> {
-    let listed = FileStore::new(places.sessions()).list()?;
+    let listed = FileStore::new(places.sessions()).examine()?;
     let mut text = format!("\nlogs\n  {} sessions\n", listed.len());
     let mut damaged = false;
     for session in &listed {

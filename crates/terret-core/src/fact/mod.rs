@@ -4,6 +4,7 @@
 //! request, answer, tools, plugins.
 
 mod payload;
+mod version;
 mod words;
 
 pub use payload::{
@@ -12,6 +13,7 @@ pub use payload::{
     RequestHeader, RequestRetry, SeamChanged, StepEnd, StepStart, SurfaceReplaced, ToolCall, ToolError,
     ToolResult, ToolSpec, TurnCancel, TurnEnd, TurnStart, UserMessage, WriterIdle, WriterOpened,
 };
+pub use version::{Upcast, Versions};
 pub use words::{CallMode, Cause, EffectClass, EndReason, HeaderReason, Lane, Next, Outcome, Rel, Removal};
 
 use crate::raw::Raw;
@@ -44,6 +46,14 @@ macro_rules! facts {
                 match self {
                     $( Fact::$variant(_) => Class::$class, )*
                     Fact::Plugin(_) => Class::Plain,
+                }
+            }
+
+            /// The class of a core type.
+            fn class_of(kind: &str) -> Option<Class> {
+                match kind {
+                    $( $name => Some(Class::$class), )*
+                    _ => None,
                 }
             }
 
@@ -87,10 +97,7 @@ pub enum Class {
 impl Class {
     /// The class of a type on disk; `None`: neither a core type nor a plugin's.
     pub fn of(kind: &str) -> Option<Class> {
-        if kind.starts_with("x/") {
-            return Some(Class::Plain);
-        }
-        Fact::TABLE.iter().find(|(name, _)| *name == kind).map(|(_, class)| *class)
+        if kind.starts_with("x/") { Some(Class::Plain) } else { Fact::class_of(kind) }
     }
 }
 

@@ -53,11 +53,13 @@ impl OpenTurn {
                     Some(_) | None => self.sources.push([event.seq, event.seq]),
                 }
             }
-            Fact::RequestFailed(failed) => self.failure = Some(failed.failure.clone()),
+            Fact::RequestFailed(failed) => {
+                self.failure = Some(failed.failure.clone());
+                self.close();
+            }
             Fact::AssistantMessage(answer) => {
                 self.answer = Some(answer.message.clone());
-                // What it was made of is in the message now.
-                self.stream = Assembler::default();
+                self.close();
             }
             Fact::WriterOpened(_)
             | Fact::WriterIdle(_)
@@ -80,6 +82,12 @@ impl OpenTurn {
             | Fact::SeamChanged(_)
             | Fact::Plugin(_) => {}
         }
+    }
+
+    /// What the attempt said is in a message now, or went with the failure.
+    fn close(&mut self) {
+        self.stream = Assembler::default();
+        self.sources.clear();
     }
 
     /// The open attempt's stream, as far as it came.

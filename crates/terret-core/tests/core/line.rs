@@ -208,6 +208,65 @@ fn the_chain_runs_through_lines_without_a_value() {
 }
 
 #[test]
+fn the_chain_is_one_to_readers_and_writers_whatever_the_lengths() {
+    // Around the length that a reader gathers, with many short lines before and after, and links between.
+    let lengths = [0, 1, 65_000, 3, 70_000, 200, 200_000, 65_300, 65_400, 10, 40_000, 40_000, 7];
+    let (mut out, mut writer, mut heads) = (Vec::new(), Tip::default(), Vec::new());
+    for (at, length) in lengths.iter().cycle().take(80).enumerate() {
+        let plain = Fact::Plugin(PluginEvent {
+            kind: "x/p/k".into(),
+            rel: Rel::View,
+            v: 1,
+            data: raw(&format!(r#"{{"t":"{}"}}"#, "a".repeat(*length))),
+        });
+        let fact = if at % 17 == 16 { added(&"b".repeat(*length)) } else { plain };
+        writer.encode(&mut out, 1, &fact, None).unwrap();
+        heads.push(writer.head());
+    }
+    let mut reader = Tip::default();
+    for (at, line) in lines(&out).iter().enumerate() {
+        reader.check(line).unwrap();
+        // A reader that becomes a writer takes the chain along, and one that asks on the way goes on as before.
+        if at % 3 == 0 {
+            assert_eq!(reader.head(), heads[at], "line {at}");
+        }
+        let mut copy = reader.clone();
+        assert_eq!(copy.head(), heads[at], "line {at}");
+        let (mut more, mut expected) = (Vec::new(), out[..].split_inclusive(|b| *b == b'\n').nth(at + 1));
+        if let Some(next) = expected.take() {
+            let event = Line::parse(&next[..next.len() - 1]).unwrap().event().unwrap();
+            copy.encode(&mut more, event.time, &event.fact, None).unwrap();
+            assert_eq!((more == next, copy.head()), (true, heads[at + 1]), "line {at}");
+        }
+    }
+    assert_eq!(reader.head(), writer.head());
+}
+
+#[test]
+fn after_an_error_the_tip_stands_where_it_stood() {
+    let log = log();
+    let all = lines(&log);
+    let mut tip = Tip::default();
+    for (at, line) in all[1..].iter().enumerate() {
+        let before = (tip.next_seq(), tip.head());
+        let odd = [
+            reseal(line, r#""time":17"#, r#""time":16"#),
+            reseal(line, &format!(r#""seq":{at}"#), r#""seq":999"#),
+            reseal(line, r#","data":{"#, r#","data":{{"#),
+            line[1..].to_vec(),
+        ];
+        for (kind, odd) in odd.iter().enumerate() {
+            let refused = tip.read(odd, |_| Err::<(), _>(LineError::Form("not wanted".into())));
+            assert!(refused.is_err());
+            let chained = kind == 0 && Line::parse(line).unwrap().h.is_some();
+            assert!(!chained || matches!(refused, Err(LineError::Chain { .. })), "line {at}: {refused:?}");
+            assert_eq!((tip.next_seq(), tip.head()), before, "line {at}, {kind}");
+        }
+        tip.check(line).unwrap();
+    }
+}
+
+#[test]
 fn unknown_fields_survive_reading() {
     let data = r#"{"turn":1,"later":{"n": 1.0e5}}"#;
     let line = seal(&format!(r#"{{"seq":0,"time":1,"type":"turn/start","data":{data}"#));

@@ -15,3 +15,4 @@ mod projections;
 mod rules;
 mod samples;
 mod table;
+mod versions;

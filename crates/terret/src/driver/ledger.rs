@@ -151,10 +151,12 @@ impl Ledger {
         let path = self.journal.log().path().to_owned();
         let mut scan = crate::store::Scan::new(self.journal.log().reader(0)?, &path)?;
         let mut folds = Folds::default();
-        while let Some(next) = scan.next_event()? {
-            let event = next.map_err(|bad| bad.into_error(&path))?;
+        let bad = scan.fold(&mut |event| {
             folds.state.apply(&event.fact);
-            folds.fold(&event);
+            folds.fold(event);
+        })?;
+        if let Some(bad) = bad {
+            return Err(bad.into_error(&path));
         }
         self.machine = Machine::new(std::mem::take(&mut folds.state));
         self.folds = folds;

@@ -88,7 +88,6 @@ pub fn verify_scan(scan: &mut Scan<impl Read>) -> Result<Report, Error> {
             }
         };
         report.events += 1;
-        report.head = Some((event.seq, scan.tip().head()));
         if let Fact::RequestAttempt(attempt) = &event.fact {
             report.attempt(event.seq, attempt, &mut request, &mut bodies);
         }
@@ -98,6 +97,7 @@ pub fn verify_scan(scan: &mut Scan<impl Read>) -> Result<Report, Error> {
         brackets.fold(&event);
         request.fold(&event);
     }
+    report.head = report.events.checked_sub(1).map(|last| (last, scan.tip().head()));
     if report.bad.is_none() && report.events < taken {
         let what = "events taken along from the parent".to_owned();
         let (expected, found) = (taken.to_string(), report.events.to_string());

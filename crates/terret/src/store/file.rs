@@ -163,19 +163,11 @@ impl Store for FileStore {
             return Err(Error::NotALog { path, why });
         }
         let mut index = known.map(Known::into_index).unwrap_or_default();
-        let bad = loop {
-            let start = scan.offset();
-            match scan.next_event()? {
-                None => break None,
-                Some(Err(bad)) => break Some(bad),
-                Some(Ok(event)) => {
-                    context = context.or_else(|| super::list::needs_plugin(&event));
-                    let end = scan.offset() + u64::from(scan.unterminated());
-                    index.note(event.seq, event.time, &event.fact, [start, end]);
-                    fold(&event);
-                }
-            }
-        };
+        let bad = scan.fold_placed(&mut |event, place| {
+            context = context.take().or_else(|| super::list::needs_plugin(event));
+            index.note(event.seq, event.time, &event.fact, place);
+            fold(event);
+        })?;
         let length = fs.meta(&path).map_err(Error::io("read", &path))?.length;
         let repair = match &bad {
             Some(bad) => {

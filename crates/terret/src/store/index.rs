@@ -184,8 +184,10 @@ impl What {
 
 impl Summary {
     pub(super) fn fold(&mut self, seq: Seq, time: u64, fact: &Fact) {
-        self.events = seq + 1;
-        self.updated = time;
+        // The pieces of an open answer may come behind what came after them.
+        if seq >= self.events {
+            (self.events, self.updated) = (seq + 1, time);
+        }
         if let Fact::TurnEnd(end) = fact {
             self.turns += 1;
             self.last = Some(end.reason.clone());

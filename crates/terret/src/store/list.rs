@@ -39,6 +39,15 @@ pub struct Listed {
     pub condition: Condition,
 }
 
+/// How much of a log is looked at.
+#[derive(Clone, Copy)]
+enum Look {
+    /// What its index does not know.
+    Index,
+    /// All of it.
+    Everything,
+}
+
 /// What state a session is in.
 #[derive(Debug)]
 pub enum Condition {
@@ -67,11 +76,21 @@ pub enum Condition {
 }
 
 impl FileStore {
-    /// All sessions, oldest first. Unreadable ones are listed with the reason.
+    /// All sessions, oldest first. Unreadable ones are listed with the reason. What the index of a session says is
+    /// taken from there: the rest of its log is not looked at.
     pub fn list(&self) -> Result<Vec<Listed>, Error> {
+        self.listed(Look::Index)
+    }
+
+    /// The same from every byte of every log: damage is met where nobody else looks any more.
+    pub fn examine(&self) -> Result<Vec<Listed>, Error> {
+        self.listed(Look::Everything)
+    }
+
+    fn listed(&self, how: Look) -> Result<Vec<Listed>, Error> {
         let mut names = self.names()?;
         names.sort();
-        let look = |id: &String| Listed::on(self.fs(), &self.log_path(id));
+        let look = |id: &String| Listed::on(self.fs(), &self.log_path(id), how);
         let mut listed: Vec<Listed> = names.iter().map(look).collect();
         listed.sort_by_key(|l| (l.header.as_ref().map_or(0, |h| h.created), l.id.clone()));
         Ok(listed)
@@ -135,12 +154,13 @@ impl FileStore {
 }
 
 impl Listed {
-    /// The session of this machine whose log is at `path`. Never fails: what is wrong is its condition.
+    /// The session of this machine whose log is at `path`, from every byte of it. Never fails: what is wrong is its
+    /// condition.
     pub fn of(path: &Path) -> Self {
-        Listed::on(&(Arc::new(LocalFs::default()) as _), path)
+        Listed::on(&(Arc::new(LocalFs::default()) as _), path, Look::Everything)
     }
 
-    fn on(fs: &Arc<dyn FileSystem>, path: &Path) -> Self {
+    fn on(fs: &Arc<dyn FileSystem>, path: &Path, how: Look) -> Self {
         let dir = path.parent().unwrap_or(Path::new(""));
         let mut listed = Listed {
             id: dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -154,7 +174,7 @@ impl Listed {
             pending: 0,
             condition: Condition::Idle,
         };
-        if let Err(e) = listed.read(fs) {
+        if let Err(e) = listed.read(fs, how) {
             listed.condition =
                 if never_begun(&**fs, path) { Condition::Empty } else { Condition::Damaged(e) };
         }
@@ -166,8 +186,8 @@ impl Listed {
         listed
     }
 
-    fn read(&mut self, fs: &Arc<dyn FileSystem>) -> Result<(), Error> {
-        if let Some(mark) = Known::at_rest(&**fs, &self.path) {
+    fn read(&mut self, fs: &Arc<dyn FileSystem>, how: Look) -> Result<(), Error> {
+        if let (Look::Index, Some(mark)) = (how, Known::at_rest(&**fs, &self.path)) {
             self.say(mark.summary);
             self.pending = mark.pending;
             self.condition = if self.pending > 0 { Condition::Parked } else { Condition::Idle };
@@ -175,7 +195,10 @@ impl Listed {
             return Ok(());
         }
         let mut state = State::default();
-        let (mut scan, known) = skim(fs, &self.path, &mut |event| state.apply(&event.fact))?;
+        let (mut scan, known) = match how {
+            Look::Index => skim(fs, &self.path, &mut |event| state.apply(&event.fact))?,
+            Look::Everything => (Scan::over(fs, &self.path, |file| file)?, None),
+        };
         self.header = Some(scan.header().clone());
         let mut summary = known.map(|known| known.mark().summary.clone()).unwrap_or_default();
         let mut bad: Option<Bad> = None;

@@ -70,8 +70,8 @@ impl Store for MemoryStore {
         let writer = Held(writer);
         let whole = bytes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut scan = Scan::new(Cursor::new(whole), &path)?;
-        while let Some(next) = scan.next_event()? {
-            fold(&next.map_err(|bad| bad.into_error(&path))?);
+        if let Some(bad) = scan.fold(fold)? {
+            return Err(bad.into_error(&path));
         }
         let (header, header_hash) = (scan.header().clone(), scan.header_hash());
         let (tip, epoch) = (scan.tip().clone(), scan.epoch() + 1);

@@ -5,6 +5,7 @@
 mod begin;
 mod end;
 mod file;
+mod fold;
 mod fork;
 pub mod fs;
 mod index;
@@ -122,8 +123,8 @@ pub trait Store: Send + Sync {
     /// Makes a new log. Fails if the id is taken.
     fn create(&self, header: SessionHeader) -> Result<Opened, Error>;
 
-    /// Opens a log for writing, handing every event to `fold`. Fails if another writer has it, or if it is
-    /// damaged.
+    /// Opens a log for writing, handing its events to `fold` as [`Scan::fold`] does: a piece of an answer that is
+    /// whole may be left out. Fails if another writer has it, or if it is damaged.
     fn open(&self, id: &str, fold: &mut dyn FnMut(&terret_core::line::Event)) -> Result<Opened, Error>;
 
     /// Where a session's files are, where there are files.

@@ -4,10 +4,9 @@ use std::io::{BufRead, BufReader, Read, Seek as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terret_core::fact::Fact;
 use terret_core::id::{Digest, Seq};
 use terret_core::limits::MAX_LINE_BYTES;
-use terret_core::line::{Event, LineError, SessionHeader, Tip};
+use terret_core::line::{Event, Line, LineError, SessionHeader, Tip};
 
 use super::begin::never_begun;
 use super::fs::{Access, FileSystem, Kind, LocalFs, Reader};
@@ -187,6 +186,15 @@ impl<R: Read> Scan<R> {
 
     /// The next event; `None` at the end of the file.
     pub fn next_event(&mut self) -> Result<Option<Result<Event, Bad>>, Error> {
+        self.next_line(|line| line.event())
+    }
+
+    /// The next line as `read` takes it: the line is checked, its payload only if `read` does. `None` at the end of
+    /// the file.
+    pub fn next_line<T>(
+        &mut self,
+        read: impl FnOnce(&Line<'_>) -> Result<T, LineError>,
+    ) -> Result<Option<Result<T, Bad>>, Error> {
         if self.unterminated {
             return Ok(None);
         }
@@ -197,26 +205,20 @@ impl<R: Read> Scan<R> {
         }
         self.line_no += 1;
         let seq = self.tip.next_seq();
-        let checked = self.tip.check(&self.line).and_then(|line| {
-            let event = line.event()?;
-            Ok((event, line.d))
-        });
-        match checked {
-            Ok((event, d)) => {
+        let checked = self.tip.read(&self.line, |line| Ok((read(line)?, line.d, torn::writer(line)?)));
+        Ok(Some(match checked {
+            Ok((made, d, writer)) => {
                 self.offset += self.line.len() as u64 + u64::from(terminated);
                 self.unterminated = !terminated;
                 self.synced = self.synced.max(d);
-                if let Fact::WriterOpened(opened) = &event.fact {
+                if let Some(opened) = writer {
                     self.epoch = self.epoch.max(opened.epoch);
-                    self.boot = Some(opened.boot.clone());
+                    self.boot = Some(opened.boot);
                 }
-                Ok(Some(Ok(event)))
+                Ok(made)
             }
-            Err(cause) => {
-                let (line, offset) = (self.line_no, self.offset);
-                Ok(Some(Err(Bad { line, offset, seq, cause, terminated })))
-            }
-        }
+            Err(cause) => Err(Bad { line: self.line_no, offset: self.offset, seq, cause, terminated }),
+        }))
     }
 
     /// After a bad line of a file: whether it and what follows are a tail that a crash may tear. Every reader
@@ -245,7 +247,8 @@ impl<R: Read> Scan<R> {
             // A line that is whole may still say how far the log was synced, and who wrote it.
             if let Some(line) = torn::last_line(&rest) {
                 self.synced = self.synced.max(line.d);
-                self.boot = torn::boot_of(&line).or(self.boot.take());
+                let writer = torn::writer(&line).ok().flatten();
+                self.boot = writer.map(|opened| opened.boot).or(self.boot.take());
             }
             let terminated = read_line(&mut self.reader, &mut rest).map_err(Error::io("read", &self.path))?;
             if rest.is_empty() && !terminated {

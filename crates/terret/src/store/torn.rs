@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use memchr::memmem;
-use terret_core::fact::Fact;
+use terret_core::fact::{Fact, WriterOpened};
 use terret_core::line::{Line, LineError};
 
 use super::fs::FileSystem;
@@ -46,12 +46,15 @@ pub(super) fn last_line(bytes: &[u8]) -> Option<Line<'_>> {
     starts.find_map(|at| Line::parse(&bytes[at..]).ok())
 }
 
-/// The boot of the machine on which a writer began with this line.
-pub(super) fn boot_of(line: &Line<'_>) -> Option<String> {
-    let Fact::WriterOpened(opened) = line.event().ok()?.fact else {
-        return None;
-    };
-    Some(opened.boot)
+/// The writer that begins with this line.
+pub(super) fn writer(line: &Line<'_>) -> Result<Option<WriterOpened>, LineError> {
+    if line.kind != "writer/opened" {
+        return Ok(None);
+    }
+    Ok(match line.event()?.fact {
+        Fact::WriterOpened(opened) => Some(opened),
+        _ => None,
+    })
 }
 
 /// Whether a sync of the last writer of this log failed.

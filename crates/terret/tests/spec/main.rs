@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod hooks;
+mod keep;
 mod list;
 mod page;
 mod scene;

@@ -9,12 +9,13 @@ use futures_util::FutureExt;
 use terret::Agent;
 use terret::agent::{Receipt, Settlement};
 use terret::clock::Clock;
-use terret::core::fact::Cause;
-use terret::core::id::MsgId;
-use terret::core::input::Recovery;
+use terret::core::fact::{Cause, PluginEvent, Rel, SurfaceReplaced};
+use terret::core::id::{Digest, MsgId};
+use terret::core::input::{Record, Recovery};
 use terret::core::line::Event;
-use terret::core::message::Message;
+use terret::core::message::{Attachment, Block, Message};
 use terret::core::project::Brackets;
+use terret::core::raw::Raw;
 use terret::error::Error;
 use terret::model::Providers;
 use terret::model::script::ScriptAdapter;
@@ -31,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// What a scenario left behind.
 pub(crate) struct Played {
+    /// The log as it is stored.
+    pub(crate) bytes: Vec<u8>,
     pub(crate) log: String,
     pub(crate) request: String,
 }
@@ -126,14 +129,19 @@ impl<'a> Scene<'a> {
             self.begin(Beginning::Create)?;
         }
         match verb {
-            "send" | "steer" | "inject" => {
+            "send" | "steer" | "inject" | "attach" | "edit" => {
+                let (old, rest) = if verb == "edit" { words(rest) } else { ("", rest) };
                 let (id, text) = self.message(rest);
                 let life = self.life.as_mut().ok_or("nobody is there")?;
-                let message = Message::user(id.as_str(), text);
+                let mut message = Message::user(id.as_str(), text);
+                if verb == "attach" {
+                    message.content.push(picture());
+                }
                 let receipt = life.runtime.block_on(async {
                     match verb {
-                        "send" => life.agent.followup(message).await,
+                        "send" | "attach" => life.agent.followup(message).await,
                         "steer" => life.agent.steer(message).await,
+                        "edit" => life.agent.edit(old.into(), message).await,
                         _ => life.agent.inject(message).await,
                     }
                 });
@@ -159,6 +167,13 @@ impl<'a> Scene<'a> {
                     _ => return Err("cancelled by whom? user, parent, disposed".to_owned()),
                 };
                 self.run(async |agent| agent.cancel(cause).await)?.or_else(|e| self.refused(line, e))
+            }
+            "record" | "replace" => {
+                let record = match verb {
+                    "record" => recorded(rest)?,
+                    _ => replaced(rest)?,
+                };
+                self.run(async |agent| agent.record(record).await)?.or_else(|e| self.refused(line, e))
             }
             "release" | "remove" => {
                 let ids: Vec<MsgId> = rest.split_whitespace().map(MsgId::from).collect();
@@ -319,8 +334,8 @@ impl<'a> Scene<'a> {
     }
 
     fn played(self) -> Result<Played, String> {
-        let log = self.store.bytes(&self.session).ok_or("there is no log")?;
-        let mut scan = Scan::new(Cursor::new(log), Path::new(&self.session)).map_err(|e| e.to_string())?;
+        let bytes = self.store.bytes(&self.session).ok_or("there is no log")?;
+        let mut scan = Scan::new(Cursor::new(&bytes), Path::new(&self.session)).map_err(|e| e.to_string())?;
         let (mut events, mut brackets) = (Vec::<Event>::new(), Brackets::default());
         while let Some(next) = scan.next_event().map_err(|e| e.to_string())? {
             let event = next.map_err(|bad| format!("{bad:?}"))?;
@@ -332,8 +347,37 @@ impl<'a> Scene<'a> {
         }
         let told = self.told.iter().map(|line| format!("{line}\n"));
         let log = list::events(&events) + &told.collect::<String>();
-        Ok(Played { log, request: list::last_request(&events) })
+        Ok(Played { bytes, log, request: list::last_request(&events) })
     }
+}
+
+/// `view|context KIND DATA`: an event of a plugin's own.
+fn recorded(rest: &str) -> Result<Record, String> {
+    let (rel, rest) = words(rest);
+    let rel = match rel {
+        "view" => Rel::View,
+        "context" => Rel::Context,
+        _ => return Err("how far does it reach? view, context".to_owned()),
+    };
+    let (kind, data) = words(rest);
+    let data = Raw::parse(data).map_err(|e| format!("`{data}`: {e}"))?;
+    Ok(Record::Plugin(PluginEvent { kind: kind.to_owned(), rel, v: 1, data }))
+}
+
+/// `FIRST LAST TEXT`: this message in place of those.
+fn replaced(rest: &str) -> Result<Record, String> {
+    let (first, rest) = words(rest);
+    let (last, text) = words(rest);
+    let seq = |word: &str| word.parse().map_err(|_| format!("`{word}` is no seq"));
+    let (range, message) = ([seq(first)?, seq(last)?], Message::user("replacement", text));
+    Ok(Record::Surface(SurfaceReplaced { range, message, by: "spec".to_owned() }))
+}
+
+fn picture() -> Block {
+    let bytes = b"a picture of a cat";
+    let (blob, media_type) = (Digest::of(bytes), "image/png".to_owned());
+    let name = Some("cat.png".to_owned());
+    Block::Image { attachment: Attachment { blob, media_type, bytes: bytes.len() as u64, name } }
 }
 
 fn fate(id: &MsgId, settlement: Settlement) -> String {

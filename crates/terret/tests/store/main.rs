@@ -4,6 +4,7 @@
 mod begin;
 mod cuts;
 mod flips;
+mod fold;
 mod fork;
 mod full;
 mod index;

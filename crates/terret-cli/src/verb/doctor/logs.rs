@@ -69,7 +69,7 @@ pub(super) fn at(paths: &[PathBuf]) -> Result<Vec<Listed>, Problem> {
         } else if in_session.exists() {
             logs.push(Listed::of(&in_session));
         } else if in_home.is_dir() {
-            logs.extend(FileStore::new(in_home).list()?);
+            logs.extend(FileStore::new(in_home).examine()?);
         } else {
             return Err(Problem::usage(format!("`{}` holds no sessions", path.display()))
                 .fact("why", "a session's directory has a `log.jsonl`, a home a directory `sessions`")
