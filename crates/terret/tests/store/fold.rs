@@ -52,18 +52,20 @@ fn piece(attempt: u32, text: &str) -> Fact {
 
 /// The same log with another payload in one of its lines, every checksum and chain value right.
 fn with_payload(log: &[u8], at: usize, data: &str) -> Vec<u8> {
+    changed(log, at, |body| format!(r#"{},"data":{data}"#, &body[..body.find(r#","data":"#).unwrap()]))
+}
+
+/// The same log with one line changed, every checksum and chain value right.
+fn changed(log: &[u8], at: usize, change: impl Fn(&str) -> String) -> Vec<u8> {
     let all = lines(log);
     let line = std::str::from_utf8(all[at]).unwrap();
-    let start = line.find(r#","data":"#).unwrap();
-    let body = format!(r#"{},"data":{data}"#, &line[..start]);
-    let line = sealed(&body);
-    // No line behind it carries a chain value but the next attempt: that is written again.
     let mut out = all[..at].concat();
-    out.extend_from_slice(line.as_bytes());
+    out.extend_from_slice(sealed(&change(&line[..line.rfind(r#","crc""#).unwrap()])).as_bytes());
     let mut tip = Tip::default();
-    for line in lines(&out)[1..].iter() {
+    for line in &lines(&out)[1..] {
         tip.check(&line[..line.len() - 1]).unwrap();
     }
+    // What stands behind it may carry a chain value: it is written again.
     for line in &all[at + 1..] {
         let event = Line::parse(&line[..line.len() - 1]).unwrap().event().unwrap();
         tip.encode(&mut out, event.time, &event.fact, None).unwrap();
@@ -146,13 +148,8 @@ fn the_first_bad_line_is_named_though_a_later_one_was_seen_before() {
 
 #[test]
 fn a_piece_of_a_newer_version_is_not_passed_over() {
-    let log = log(3, 0, "words");
-    let all = lines(&log);
-    let line = std::str::from_utf8(all[5]).unwrap();
-    let body = line.replacen(r#","data":"#, r#","v":2,"data":"#, 1);
-    let body = &body[..body.rfind(r#","crc""#).unwrap()];
-    let line = sealed(body);
-    let log = [all[..5].concat(), line.into_bytes()].concat();
+    let newer = |body: &str| body.replacen(r#","data":"#, r#","v":2,"data":"#, 1);
+    let log = changed(&log(3, 0, "words"), 5, newer);
     let bad = folded(&log).1.unwrap();
     assert_eq!(bad.cause, LineError::UnknownType("assistant/chunk, version 2".into()));
 }
