@@ -52,7 +52,7 @@ fn what_a_failed_sync_gave_up_is_on_the_disk_before_the_next_writer_is_told_that
         let mut journal =
             first_line(FileStore::on(Arc::new(fs.clone()), "/sessions").create(header()).unwrap());
         journal.sync().now_or_never().unwrap().unwrap();
-        let idle = Fact::WriterIdle(Default::default());
+        let idle = Fact::WriterIdle(terret::core::fact::WriterIdle {});
         journal.push(0, &idle).unwrap();
         journal.write().unwrap();
         assert!(journal.sync().now_or_never().unwrap().is_err());
