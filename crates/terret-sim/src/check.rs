@@ -154,7 +154,7 @@ impl State {
 
     /// The whole log is proven, line by line and request by request.
     pub(crate) fn check_proofs(&mut self) {
-        let scan = Scan::new(Cursor::new(&self.disk.bytes), Path::new("sim:log"));
+        let scan = Scan::new(Cursor::new(self.disk.log(<[u8]>::to_vec)), Path::new("sim:log"));
         match scan.and_then(|mut scan| verify_scan(&mut scan)) {
             Ok(report) if report.holds() => {}
             Ok(report) => self.broken.push(format!("verify: {:?} {:?}", report.bad, report.mismatches)),

@@ -1,65 +1,76 @@
-//! A disk with one log on it: what is written and what is synced are two lengths, and a crash keeps only what is
-//! synced for sure.
+//! The disk of this world: the store that real sessions have, on the simulated file system, and somebody who looks on.
 
-use std::io::{Cursor, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use terret::Error;
-use terret::core::id::Digest;
-use terret::core::line::{Event, SessionHeader, Tip};
-use terret::limits::RESERVE_BYTES;
-use terret::store::{Log, Opened, Process, Scan, Store};
+use terret::core::fact::Header;
+use terret::core::id::{Digest, Seq};
+use terret::core::line::{Event, SessionHeader};
+use terret::core::project::Request;
+use terret::store::{FileStore, Index, Log, Opened, Rest, Scan, Store};
 
+use crate::fs::{Calm, Done, Fate, Kind, Loss, Op, SimFs, Verdict};
 use crate::limits::{FULL_MS, LAST_ROOM_BYTES, MAX_DEAD_SYNCS, MAX_WRITES, SYNC_MS};
 use crate::reached::Situation;
 use crate::world::{State, World};
 
-/// The disk.
-#[derive(Default)]
+/// The one session.
+pub(crate) const SESSION: &str = "sim";
+const SESSIONS: &str = "/sessions";
+const LOG: &str = "/sessions/sim/log.jsonl";
+const LOCK: &str = "/sessions/sim/lock";
+
+/// The disk, and what is known of the log on it.
 pub(crate) struct Disk {
-    pub(crate) bytes: Vec<u8>,
+    /// Nobody's view of it: what is looked at from here never fails.
+    pub(crate) outside: SimFs,
+    /// Bytes of the log that a sync that came back covers.
     pub(crate) synced: usize,
-    /// Bytes it still takes, and when it has room again; `None`: enough.
-    full: Option<(usize, u64)>,
-    /// A little room is kept for the closers.
-    reserve: bool,
-    /// What a failed write or sync leaves beside the log.
-    marker: bool,
-    /// Counts the boots of the machine.
-    boot: u32,
-    /// Somebody writes the log.
-    pub(crate) locked: bool,
-    closed: Option<String>,
+    /// It is full, until then.
+    full_until: Option<u64>,
+    /// The log was given up.
+    pub(crate) poisoned: bool,
     /// A sync is under way.
     pub(crate) syncing: bool,
     /// A sync failed, and the driver is about to give the log up.
     pub(crate) closing: bool,
-    repair: Repair,
-}
-
-/// What the first append sets right.
-#[derive(Clone, Copy, Default, PartialEq)]
-enum Repair {
-    #[default]
-    None,
-    Newline,
-    Cut(usize),
+    /// How often the power went.
+    cuts: u32,
 }
 
 impl Disk {
-    /// Bytes of the log, a torn tail not counted.
-    pub(crate) fn length(&self) -> usize {
-        match self.repair {
-            Repair::None => self.bytes.len(),
-            Repair::Newline => self.bytes.len() + 1,
-            Repair::Cut(keep) => keep,
+    pub(crate) fn new(seed: u64) -> Self {
+        Disk {
+            outside: SimFs::new(seed, std::sync::Arc::new(Calm)),
+            synced: 0,
+            full_until: None,
+            poisoned: false,
+            syncing: false,
+            closing: false,
+            cuts: 0,
         }
     }
 
-    pub(crate) fn is_poisoned(&self) -> bool {
-        self.closed.is_some()
+    /// A process begins.
+    pub(crate) fn begin(&mut self) {
+        (self.poisoned, self.syncing, self.closing) = (false, false, false);
+    }
+
+    /// The log as everybody sees it.
+    pub(crate) fn log<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        self.outside.look(Path::new(LOG), |log| look(log.unwrap_or_default()))
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.full_until.is_some()
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        self.outside.is_locked(Path::new(LOCK))
     }
 }
 
@@ -67,147 +78,190 @@ impl State {
     /// What a crash leaves: all that was written, or with the power gone what was synced and any part of the
     /// rest. Gives the length of what is certainly as it was written.
     pub(crate) fn crash_disk(&mut self) -> usize {
-        let (written, synced) = (self.disk.bytes.len(), self.disk.synced);
-        self.disk.locked = false;
         let power = self.temper.power;
         if !self.dice.permille(power) {
             self.reached.count(Situation::Killed);
-            return written;
+            return self.disk.log(<[u8]>::len);
         }
         self.reached.count(Situation::PowerCut);
-        self.disk.boot += 1;
-        let keep = synced + self.dice.part(written - synced);
-        let whole = self.disk.bytes[..keep].ends_with(b"\n");
-        self.disk.bytes.truncate(keep);
-        if keep < written {
-            self.reached.count(Situation::LostLines);
-        }
-        if !whole {
-            self.reached.count(Situation::TornLine);
-        }
-        let mut good = keep;
-        // Pages may reach the disk in any order: one that did not is zeros.
-        if keep > synced && self.dice.below(4) == 0 {
-            let from = synced + self.dice.below((keep - synced) as u32) as usize;
-            let to = from + 1 + self.dice.below((keep - from) as u32) as usize;
-            self.disk.bytes[from..to.min(keep)].fill(0);
-            self.reached.count(Situation::StalePages);
-            // A line whose newline is another byte is not whole.
-            good = from - 1;
-        }
-        self.tell(|| {
-            format!("the power was cut: {written} bytes were written, {synced} synced, {keep} are left")
+        let loss = *self.dice.pick(&[Loss::Dropped, Loss::Dropped, Loss::Zeroed, Loss::Stale, Loss::Mixed]);
+        let before = self.disk.log(<[u8]>::to_vec);
+        let report = self.disk.outside.cut_power(loss);
+        let (left, same, torn) = self.disk.log(|log| {
+            let same = log.iter().zip(&before).take_while(|(is, was)| is == was).count();
+            (log.len(), same, !log.is_empty() && !log.ends_with(b"\n"))
         });
-        self.disk.synced = keep;
-        good
+        self.disk.cuts += 1;
+        let reached = [
+            (left < before.len(), Situation::LostLines),
+            (torn, Situation::TornLine),
+            (report.taken.zeroed, Situation::ZeroedSectors),
+            (report.taken.stale, Situation::StaleSectors),
+            (report.taken.given_up, Situation::LostAfterFailedSync),
+            (report.names > 0, Situation::LostNames),
+            (self.disk.cuts == 2, Situation::PowerCutTwice),
+        ];
+        reached.iter().filter(|(is, _)| *is).for_each(|(_, situation)| self.reached.count(*situation));
+        let (written, synced) = (before.len(), self.disk.synced);
+        self.tell(|| {
+            format!("the power was cut, {loss:?}: {written} bytes were written, {synced} synced, {left} are left, {same} as they were; {report:?}")
+        });
+        if same < synced {
+            self.broken.push(format!("{synced} bytes were synced, and {same} are left"));
+        }
+        // What is left is on the disk.
+        let lines = self.witness.ends.partition_point(|end| *end <= same);
+        let whole = lines.checked_sub(1).map_or(0, |last| self.witness.ends[last]);
+        (self.disk.synced, self.disk.full_until) = (synced.max(whole), None);
+        // A line whose newline is another byte is not whole.
+        if same < left { same.saturating_sub(1) } else { same }
     }
 
-    fn process(&self) -> Process {
-        Process { pid: self.life, host: "sim".to_owned(), boot: format!("boot-{}", self.disk.boot) }
+    /// What the log has behind what was looked at.
+    fn unseen(&self) -> Vec<u8> {
+        let from = self.witness.until;
+        self.disk.log(|log| log.get(from..).unwrap_or_default().to_vec())
     }
 
-    /// Whether a write of so many bytes finds no room.
-    fn is_full(&mut self, bytes: usize) -> bool {
+    /// Looks at what reached the log. A torn tail that nobody cut yet is none of it.
+    fn catch_up(&mut self, torn: &[u8]) {
+        let unseen = self.unseen();
+        if torn.is_empty() || unseen != torn {
+            self.write(&unseen);
+        }
+    }
+
+    /// What becomes of an operation of a process that lives.
+    fn trouble_with(&mut self, op: &Op<'_>) -> Verdict {
         let now = self.now_ms();
-        if self.disk.full.is_some_and(|(_, until)| now >= until || self.calm) {
-            (self.disk.full, self.disk.reserve) = (None, true);
+        if self.disk.full_until.is_some_and(|until| now >= until || self.calm) {
+            self.disk.full_until = None;
+            return Verdict::Room(None);
         }
-        if self.disk.full.is_none() && self.trouble(self.temper.full) {
-            let room = self.dice.within(LAST_ROOM_BYTES.start as u64..LAST_ROOM_BYTES.end as u64) as usize;
-            self.disk.full = Some((room, now + self.dice.within(FULL_MS)));
-            // Where there is no room for the reserve either, the closers do without.
-            self.disk.reserve = self.dice.below(8) > 0;
+        let on_log = op.path == Path::new(LOG);
+        match op.kind {
+            Kind::Append | Kind::Allocate if !self.disk.is_full() && self.trouble(self.temper.full) => {
+                self.disk.full_until = Some(now + self.dice.within(FULL_MS));
+                Verdict::Room(Some(self.dice.within(LAST_ROOM_BYTES)))
+            }
+            Kind::Append if on_log && self.trouble(self.temper.append_fails) => {
+                self.reached.count(Situation::AppendFailed);
+                Verdict::Fail(self.dice.part(op.bytes))
+            }
+            Kind::Sync if on_log && self.trouble(self.temper.sync_fails) => {
+                self.reached.count(Situation::SyncFailed);
+                self.disk.closing = true;
+                self.tell(|| "a sync fails".to_owned());
+                Verdict::Fail(0)
+            }
+            Kind::Rewrite => {
+                self.reached.count(Situation::Rewritten);
+                Verdict::Go
+            }
+            _ => Verdict::Go,
         }
-        let Some((room, until)) = self.disk.full else { return false };
-        if bytes <= room {
-            self.disk.full = Some((room - bytes, until));
-            return false;
+    }
+
+    /// What a process does that dies over this.
+    fn last_act(&mut self, op: &Op<'_>) -> Done {
+        if op.kind == Kind::Append && op.path == Path::new(LOG) {
+            self.reached.count(Situation::CrashedInAppend);
+        } else if op.kind == Kind::Sync {
+            self.reached.count(Situation::CrashedInSync);
+        } else if self.witness.events.is_empty() {
+            self.reached.count(Situation::CrashedInCreation);
         }
-        let kept = if std::mem::take(&mut self.disk.reserve) { RESERVE_BYTES as usize } else { 0 };
-        self.disk.full = Some((room + kept, until));
-        true
+        match self.dice.below(4) {
+            0 => Done::Nothing,
+            1 => Done::All,
+            _ if op.kind == Kind::Sync => Done::Part(1),
+            _ => Done::Part(self.dice.part(op.bytes)),
+        }
     }
 }
 
-/// The store.
-pub(crate) struct SimStore(pub(crate) World);
+impl Fate for World {
+    fn verdict(&self, op: &Op<'_>) -> Verdict {
+        if self.lock().dead {
+            return Verdict::Die(Done::Nothing);
+        }
+        if self.step(op.kind.words()) {
+            return Verdict::Die(self.lock().last_act(op));
+        }
+        self.lock().trouble_with(op)
+    }
 
-const PATH: &str = "sim:log";
+    fn sync_takes(&self) -> Duration {
+        let mut state = self.lock();
+        let slow = state.temper.sync_slow;
+        if !state.trouble(slow) {
+            return Duration::ZERO;
+        }
+        state.reached.count(Situation::SlowSync);
+        Duration::from_millis(state.dice.within(SYNC_MS))
+    }
+}
+
+/// The store of one process.
+pub(crate) struct SimStore {
+    world: World,
+    files: FileStore,
+}
+
+impl SimStore {
+    pub(crate) fn new(world: &World, fs: SimFs) -> Self {
+        SimStore { world: world.clone(), files: FileStore::on(std::sync::Arc::new(fs), SESSIONS) }
+    }
+
+    /// Looks at all that happens to this log.
+    fn watched(&self, opened: Opened) -> Opened {
+        let log = Box::new(Watched { world: self.world.clone(), log: opened.log });
+        Opened { log, ..opened }
+    }
+}
 
 impl Store for SimStore {
     fn create(&self, header: SessionHeader) -> Result<Opened, Error> {
-        let line = header.to_line().map_err(|e| Error::Usage(e.to_string()))?;
-        let header_hash = Digest::of(&line[..line.len() - 1]);
-        let mut state = self.0.lock();
-        (state.disk.synced, state.disk.reserve) = (line.len(), true);
-        state.disk.bytes = line;
-        state.witness.restart();
-        let process = state.process();
-        let log = self.log(&mut state);
-        Ok(Opened {
-            header,
-            header_hash,
-            tip: Tip::default(),
-            epoch: 1,
-            cut_bytes: None,
-            process,
-            index: terret::store::Index::default(),
-            log,
-        })
+        let opened = self.files.create(header)?;
+        self.world.lock().witness.restart(opened.log.length() as usize);
+        Ok(self.watched(opened))
     }
 
-    fn open(&self, _id: &str, fold: &mut dyn FnMut(&Event)) -> Result<Opened, Error> {
-        let mut state = self.0.lock();
-        let path = PathBuf::from(PATH);
-        let mut scan = Scan::new(Cursor::new(state.disk.bytes.clone()), &path)?;
+    fn open(&self, id: &str, fold: &mut dyn FnMut(&Event)) -> Result<Opened, Error> {
+        let mut handed = Opening::default();
+        let opened = self.files.open(id, &mut |event| {
+            handed.fold(event);
+            fold(event);
+        })?;
+        let mut state = self.world.lock();
         let survived = state.witness.events.len();
-        state.witness.restart();
-        let bad = loop {
-            match scan.next_event()? {
-                None => break None,
-                Some(Err(bad)) => break Some(bad),
-                Some(Ok(event)) => {
-                    fold(&event);
-                    let (end, now) =
-                        (scan.offset() as usize + usize::from(scan.unterminated()), state.now_ms());
-                    if let Some(rule) = state.witness.add(event, end, now) {
-                        state.fault(rule);
-                    }
-                }
+        let log = state.disk.log(<[u8]>::to_vec);
+        let mut scan = Scan::new(&log[..], Path::new(LOG))?;
+        state.witness.restart(scan.offset() as usize);
+        let mut whole = Opening::default();
+        // What is behind the last good line is the store's to judge.
+        while let Some(Ok(event)) = scan.next_event()? {
+            whole.fold(&event);
+            // The last line may lack its newline.
+            let (end, now) = (scan.offset() as usize + usize::from(scan.unterminated()), state.now_ms());
+            if let Some(rule) = state.witness.add(event, end, now) {
+                state.fault(rule);
             }
-        };
-        let process = state.process();
-        let (length, keep) = (state.disk.bytes.len(), scan.offset() as usize);
-        let (header_hash, header) = (scan.header_hash(), scan.header().clone());
-        let (tip, epoch, unterminated) = (scan.tip().clone(), scan.epoch() + 1, scan.unterminated());
-        if let Some(bad) = &bad
-            && !scan.is_torn(bad, state.disk.marker, &process.boot)?
-        {
-            return Err(Error::NotALog { path, why: format!("damaged: {bad:?}") });
         }
-        state.disk.repair = match (&bad, unterminated) {
-            (Some(_), _) => Repair::Cut(keep),
-            (None, true) => Repair::Newline,
-            (None, false) => Repair::None,
-        };
-        if state.witness.events.len() < survived {
-            let found = state.witness.events.len();
+        if handed.comes_to() != whole.comes_to() {
+            let (handed, whole) = (handed.comes_to(), whole.comes_to());
+            state.fault(format!("opening comes to {handed:?}, the log to {whole:?}"));
+        }
+        if handed.events < whole.events {
+            state.reached.count(Situation::OpenedByIndex);
+        }
+        let found = state.witness.events.len();
+        if found < survived {
             state.fault(format!("{survived} lines survived, opening gives {found}"));
         }
-        state.witness.tip = tip.clone();
-        let cut_bytes = bad.map(|_| (length - keep) as u64);
-        state.disk.reserve = true;
-        let log = self.log(&mut state);
-        Ok(Opened {
-            header,
-            header_hash,
-            tip,
-            epoch,
-            cut_bytes,
-            process,
-            index: terret::store::Index::default(),
-            log,
-        })
+        state.witness.tip = opened.tip.clone();
+        drop(state);
+        Ok(self.watched(opened))
     }
 
     fn dir(&self, _id: &str) -> Option<PathBuf> {
@@ -215,173 +269,128 @@ impl Store for SimStore {
     }
 }
 
-impl SimStore {
-    fn log(&self, state: &mut State) -> Box<dyn Log> {
-        (state.disk.locked, state.disk.closed) = (true, None);
-        Box::new(SimLog { world: self.0.clone(), life: state.life, path: PathBuf::from(PATH) })
+/// What opening a log comes to.
+#[derive(Default)]
+struct Opening {
+    state: terret::core::state::State,
+    request: Request,
+    events: usize,
+}
+
+impl Opening {
+    fn fold(&mut self, event: &Event) {
+        self.state.apply(&event.fact);
+        self.request.fold(event);
+        self.events += 1;
+    }
+
+    fn comes_to(&self) -> (&terret::core::state::State, Option<&Header>, Vec<(Seq, Digest)>) {
+        let messages = self.request.messages().list().iter().map(|p| (p.seq, p.digest)).collect();
+        (&self.state, self.request.header().map(|header| &**header), messages)
     }
 }
 
-struct SimLog {
+/// The end of the log, looked at.
+struct Watched {
     world: World,
-    life: u32,
-    path: PathBuf,
+    log: Box<dyn Log>,
 }
 
-impl SimLog {
-    fn poisoned(&self, why: &str) -> Error {
-        Error::Poisoned { path: self.path.clone(), why: why.to_owned() }
-    }
-
-    fn poison_with(&self, state: &mut State, why: &str) -> Error {
-        if !state.dead {
-            state.disk.closed.get_or_insert_with(|| why.to_owned());
-            state.disk.marker = true;
-            state.tell(|| format!("the log is poisoned: {why}"));
-        }
-        self.poisoned(why)
-    }
-
-    /// What opening left to do.
-    fn begin(state: &mut State) {
-        match std::mem::take(&mut state.disk.repair) {
-            Repair::None => {}
-            Repair::Newline => state.disk.bytes.push(b'\n'),
-            Repair::Cut(keep) => {
-                state.disk.bytes.truncate(keep);
-                state.disk.synced = state.disk.synced.min(keep);
-            }
-        }
-        state.disk.marker = false;
-    }
-}
-
-impl Log for SimLog {
+impl Log for Watched {
     fn append(&mut self, lines: &[u8]) -> Result<(), Error> {
-        let was_dead = self.world.lock().dead;
-        let dead = self.world.step("within a write");
         let mut state = self.world.lock();
-        if dead {
-            if !was_dead {
-                state.reached.count(Situation::CrashedInAppend);
-                Self::begin(&mut state);
-                let part = state.dice.part(lines.len());
-                state.write(&lines[..part]);
-            }
-            return Err(self.poisoned("the process is dead"));
-        }
-        if state.disk.is_poisoned() {
+        if state.disk.poisoned {
             state.fault("the driver writes to a poisoned log");
-            return Err(self.poisoned("closed"));
         }
         state.writes += 1;
         if state.writes > MAX_WRITES {
             state.fault("the driver writes without end");
             state.die("it would never end");
-            return Err(self.poisoned("the process is dead"));
         }
-        if state.is_full(lines.len()) {
-            let again = state.was_full;
-            state.was_full = true;
-            state.reached.count(if again { Situation::FullTwice } else { Situation::Full });
-            state.tell(|| format!("the disk is full: {} bytes do not fit", lines.len()));
-            return Err(Error::Full { path: self.path.clone() });
+        let torn = state.unseen();
+        drop(state);
+        let done = self.log.append(lines);
+        let mut state = self.world.lock();
+        state.catch_up(&torn);
+        match &done {
+            Ok(()) => {}
+            Err(Error::Full { .. }) => {
+                if !state.disk.is_full() {
+                    state.fault("the log is said to be full, and the disk is not");
+                }
+                let again = std::mem::replace(&mut state.was_full, true);
+                state.reached.count(if again { Situation::FullTwice } else { Situation::Full });
+                state.tell(|| format!("the disk is full: {} bytes do not fit", lines.len()));
+            }
+            Err(e) => {
+                state.disk.poisoned |= matches!(e, Error::Poisoned { .. }) && !state.dead;
+                state.tell(|| format!("a write failed: {e}"));
+            }
         }
-        Self::begin(&mut state);
-        let odds = state.temper.append_fails;
-        if state.trouble(odds) {
-            state.reached.count(Situation::AppendFailed);
-            let part = state.dice.part(lines.len());
-            state.write(&lines[..part]);
-            return Err(self.poison_with(&mut state, "a write failed"));
-        }
-        state.write(lines);
-        Ok(())
+        done
     }
 
     fn sync(&mut self) -> BoxFuture<'static, Result<(), Error>> {
-        let dead = self.world.step("as a sync begins");
         let world = self.world.clone();
-        let mut state = self.world.lock();
-        let covers = state.disk.bytes.len();
-        let (slow, fails) = (state.temper.sync_slow, state.temper.sync_fails);
-        let (slow, fails) = (state.trouble(slow), state.trouble(fails));
-        let wait = if slow { state.dice.within(SYNC_MS) } else { 0 };
-        state.disk.syncing = !dead;
-        drop(state);
-        let path = self.path.clone();
-        let failed = move |why: &str| Error::Poisoned { path, why: why.to_owned() };
-        async move {
-            if dead {
-                let mut state = world.lock();
-                state.dead_syncs += 1;
-                assert!(state.dead_syncs <= MAX_DEAD_SYNCS, "a dead process syncs without end");
-                return Err(failed("the process is dead"));
-            }
-            if slow {
-                world.count(Situation::SlowSync);
-                tokio::time::sleep(std::time::Duration::from_millis(wait)).await;
-            }
-            if world.step("within a sync") {
-                world.count(Situation::CrashedInSync);
-                return Err(failed("the process is dead"));
-            }
+        {
             let mut state = world.lock();
-            state.disk.syncing = false;
-            if fails {
-                state.disk.closing = true;
-                state.reached.count(Situation::SyncFailed);
-                state.disk.marker = true;
-                state.tell(|| "a sync fails".to_owned());
-                return Err(failed("a sync failed"));
-            }
-            state.disk.synced = state.disk.synced.max(covers);
-            state.tell(|| format!("synced {covers} bytes"));
-            Ok(())
+            state.dead_syncs += u32::from(state.dead);
+            assert!(state.dead_syncs <= MAX_DEAD_SYNCS, "a dead process syncs without end");
+            state.disk.syncing = !state.dead;
+        }
+        // A newline that the first append adds is not there yet.
+        let covers = world.lock().disk.log(<[u8]>::len).min(self.log.length() as usize);
+        let syncs = self.log.sync();
+        async move {
+            let done = syncs.await;
+            world.lock().sync_ends(covers, done.is_ok());
+            done
         }
         .boxed()
     }
 
+    fn rest(&mut self, index: &mut Index, rest: &Rest) {
+        self.log.rest(index, rest);
+    }
+
     fn poison(&mut self, why: &str) -> Error {
         let mut state = self.world.lock();
-        self.poison_with(&mut state, why)
+        if !state.dead {
+            state.disk.poisoned = true;
+            state.tell(|| format!("the log is poisoned: {why}"));
+        }
+        drop(state);
+        self.log.poison(why)
     }
 
     fn reader(&self, from: u64) -> Result<Box<dyn Read + Send>, Error> {
-        Ok(Box::new(SimReader { world: self.world.clone(), at: from as usize }))
+        self.log.reader(from)
     }
 
     fn length(&self) -> u64 {
-        self.world.lock().disk.length() as u64
+        self.log.length()
     }
 
     fn path(&self) -> &Path {
-        &self.path
+        self.log.path()
     }
 }
 
-impl Drop for SimLog {
-    fn drop(&mut self) {
-        let mut state = self.world.lock();
-        if state.life == self.life {
-            state.disk.locked = false;
+impl State {
+    fn sync_ends(&mut self, covers: usize, done: bool) {
+        if self.dead {
+            return;
         }
-    }
-}
-
-/// Reads what is there now, up to a torn tail.
-struct SimReader {
-    world: World,
-    at: usize,
-}
-
-impl Read for SimReader {
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let state = self.world.lock();
-        let end = state.disk.length().min(state.disk.bytes.len());
-        let n = (&state.disk.bytes[self.at.min(end)..end]).read(buf)?;
-        drop(state);
-        self.at += n;
-        Ok(n)
+        self.disk.syncing = false;
+        self.disk.closing |= !done;
+        if !done {
+            return;
+        }
+        self.tell(|| format!("synced {covers} bytes"));
+        self.disk.synced = self.disk.synced.max(covers);
+        let safe = self.disk.outside.safe_bytes(Path::new(LOG));
+        if safe < covers {
+            self.fault(format!("a sync of {covers} bytes came back, and {safe} of them are on the disk"));
+        }
     }
 }

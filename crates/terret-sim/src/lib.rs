@@ -9,6 +9,7 @@ mod consent;
 mod crowd;
 mod dice;
 mod disk;
+pub mod fs;
 mod hooks;
 mod life;
 mod limits;

@@ -14,7 +14,8 @@ use terret::policy::{Budget, Repeat, Retry};
 use tokio::time::timeout;
 
 use crate::consent::Boss;
-use crate::disk::SimStore;
+use crate::disk::{SESSION, SimStore};
+use crate::fs::SimFs;
 use crate::hooks::Gremlin;
 use crate::limits::{CRASH_WITHIN, HANG_MS, PATIENCE_MS, WINDOW_MS};
 use crate::model::SimModels;
@@ -69,7 +70,7 @@ fn session(world: &World) -> Vec<Vec<u8>> {
     for n in 0..=lives {
         process(world, n == lives);
         let mut state = world.lock();
-        logs.push(state.disk.bytes.clone());
+        logs.push(state.disk.log(<[u8]>::to_vec));
         if n < lives {
             let good = state.crash_disk();
             state.check_survivors(good);
@@ -91,13 +92,15 @@ fn process(world: &World, calm: bool) {
     let Ok(runtime) = runtime else { return world.broken("there is no runtime") };
     runtime.block_on(async {
         world.begin(calm);
-        let lived = select(Box::pin(doom(world)), Box::pin(life(world, calm))).await;
+        let fs = world.lock().disk.outside.process_begins(Arc::new(world.clone()));
+        let lived = select(Box::pin(doom(world)), Box::pin(life(world, calm, &fs))).await;
         if let Either::Left(_) = lived {
             world.tell(|| "the process is gone".to_owned());
         }
         // What is still there goes with it.
         world.lock().dead = true;
         world.lock().handle = None;
+        fs.kill();
         world.end();
     });
 }
@@ -123,9 +126,13 @@ async fn doom(world: &World) {
     world.crashed().await;
 }
 
-async fn life(world: &World, calm: bool) {
-    let agent = match open(world, calm).await {
+async fn life(world: &World, calm: bool, fs: &SimFs) {
+    let agent = match open(world, calm, fs).await {
         Ok(agent) => agent,
+        // It is begun another time.
+        Err(Error::Full { .. }) if world.lock().disk.is_full() => {
+            return world.count(Situation::NoRoomToBegin);
+        }
         Err(e) => return world.broken(format!("the session does not open: {e}")),
     };
     {
@@ -162,19 +169,29 @@ async fn life(world: &World, calm: bool) {
     }
 }
 
-async fn open(world: &World, calm: bool) -> Result<Agent, Error> {
-    let builder = builder(world, calm);
+async fn open(world: &World, calm: bool, fs: &SimFs) -> Result<Agent, Error> {
+    let create = async || {
+        let id = SESSION.parse().map_err(|_| Error::NoSession(SESSION.to_owned()))?;
+        builder(world, calm, fs).create(Some(id)).await
+    };
     let first = world.lock().life == 1;
     let agent = match first {
-        true => builder.create(None).await?,
-        false => builder.resume("sim").await?,
+        true => create().await?,
+        false => match builder(world, calm, fs).resume(SESSION).await {
+            // A crash took it before anything of it was told.
+            Err(Error::NoSession(_) | Error::NotALog { .. }) if !world.lock().dead => {
+                world.count(Situation::MadeAgain);
+                create().await?
+            }
+            resumed => resumed?,
+        },
     };
     let mut state = world.lock();
-    (state.began_at, state.began) = (state.disk.length(), state.witness.events.len());
+    (state.began_at, state.began) = (state.witness.until, state.witness.events.len());
     Ok(agent)
 }
 
-fn builder(world: &World, calm: bool) -> Builder {
+fn builder(world: &World, calm: bool, fs: &SimFs) -> Builder {
     let mut state = world.lock();
     let (life, gremlins, policies) = (state.life, state.temper.gremlins, state.temper.policies);
     let (demanded, seed) = (state.dice.half(), u64::from(state.dice.below(1 << 30)));
@@ -200,7 +217,7 @@ fn builder(world: &World, calm: bool) -> Builder {
     let plain = || Agent::builder(Arc::new(SimModels(world.clone())));
     let builder = route(plain()).unwrap_or_else(|_| plain());
     let builder = builder
-        .store(SimStore(world.clone()))
+        .store(SimStore::new(world, fs.clone()))
         .clock(world.clone())
         .ids(world.clone())
         .surroundings(look)
@@ -232,6 +249,13 @@ async fn recover(world: &World, agent: &Agent) {
             _ => return,
         }
     };
+    {
+        // A planned crash comes here more often than its dice say.
+        let mut state = world.lock();
+        if state.crash_in.is_some() && state.dice.below(8) == 0 {
+            state.crash_in = Some(0);
+        }
+    }
     world.step("before a recovery");
     if world.lock().dead {
         world.count(Situation::CrashedInRecovery);
@@ -292,7 +316,7 @@ async fn shut_down(world: &World, agent: &Agent, people: &mut People) {
     match people.beside(timeout(limit, agent.shutdown())).await {
         Ok(Ok(())) => gone(world, suspended),
         Ok(Err(_)) => {
-            let poisoned = world.lock().disk.is_poisoned();
+            let poisoned = world.lock().disk.poisoned;
             if !poisoned {
                 world.broken("a shutdown failed");
             }
@@ -315,7 +339,7 @@ async fn let_go(world: &World, agent: Agent, people: People) {
     drop((agent, people));
     for _ in 0..(HANG_MS + PATIENCE_MS) / 100 {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        if !world.lock().disk.locked {
+        if !world.lock().disk.is_locked() {
             return gone(world, suspended);
         }
     }
@@ -326,7 +350,7 @@ async fn let_go(world: &World, agent: Agent, people: People) {
 fn gone(world: &World, suspended: bool) {
     let state = world.lock();
     let (locked, poisoned, open) =
-        (state.disk.locked, state.disk.is_poisoned(), state.witness.has_open_turn());
+        (state.disk.is_locked(), state.disk.poisoned, state.witness.has_open_turn());
     drop(state);
     if locked {
         world.broken("the agent is gone, and its log is still locked");
@@ -337,7 +361,7 @@ fn gone(world: &World, suspended: bool) {
 }
 
 fn hangs(world: &World, agent: &Agent, what: &str) {
-    let poisoned = world.lock().disk.is_poisoned();
+    let poisoned = world.lock().disk.poisoned;
     if !poisoned {
         world.broken(format!("it hangs: {what}; status {:?}", agent.status()));
     }

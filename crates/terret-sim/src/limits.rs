@@ -12,10 +12,10 @@ pub(crate) const WINDOW_MS: u64 = 20_000;
 pub(crate) const PATIENCE_MS: u64 = 300_000;
 /// How long anything may take that nothing holds up but the disk and the grace of tools: far beyond both.
 pub(crate) const HANG_MS: u64 = 120_000;
-/// Steps in the outside world before a planned crash.
-pub(crate) const CRASH_WITHIN: u32 = 120;
+/// Steps in the outside world before a planned crash, each operation on the disk among them.
+pub(crate) const CRASH_WITHIN: u32 = 250;
 /// Bytes the disk still takes when it fills up: some lines, or not even one.
-pub(crate) const LAST_ROOM_BYTES: Range<usize> = 0..3_000;
+pub(crate) const LAST_ROOM_BYTES: Range<u64> = 0..3_000;
 /// How long the disk stays full.
 pub(crate) const FULL_MS: Range<u64> = 1..30_000;
 /// How long a slow disk takes for a sync.
@@ -30,3 +30,5 @@ pub(crate) const CLOCK_BACK_MS: u64 = 5_000;
 pub(crate) const MAX_WRITES: u32 = 20_000;
 /// Syncs a dead process may ask for before it is gone. A driver that spins there never gives its thread back.
 pub(crate) const MAX_DEAD_SYNCS: u32 = 100;
+/// Bytes of a sector: what a disk writes as one piece, or not.
+pub(crate) const SECTOR_BYTES: usize = 512;

@@ -236,7 +236,7 @@ impl Person {
     fn excuse(&self, act: Act, error: &Error) {
         let mut state = self.world.lock();
         state.tell(|| format!("{act:?} failed: {error}"));
-        let poisoned = state.disk.is_poisoned() || state.disk.closing;
+        let poisoned = state.disk.poisoned || state.disk.closing;
         let fair = match error {
             Error::Full { .. } => state.was_full,
             Error::Poisoned { .. } => poisoned,
@@ -313,7 +313,7 @@ impl Person {
     /// Nobody will say what became of a message.
     pub(crate) fn let_go(&self, id: &MsgId) {
         let mut state = self.world.lock();
-        if !state.resting && !state.disk.is_poisoned() && !state.disk.closing {
+        if !state.resting && !state.disk.poisoned && !state.disk.closing {
             state.fault(format!("the receipt of {id} was let go of"));
         }
     }
@@ -332,7 +332,7 @@ impl Person {
         // What a dead process was told to start counts no more; our first line says so.
         let began = state.witness.events.len() > state.began;
         let due = state.witness.monitor.waits() && began && !state.was_full && !state.resting;
-        let poisoned = state.disk.is_poisoned();
+        let poisoned = state.disk.poisoned;
         let right = match status {
             Status::Idle | Status::Parked => poisoned || (!open && synced && !due),
             // Its end may be on its way to the disk.
@@ -357,8 +357,9 @@ impl Person {
         };
         let _ = tokio::time::timeout(Duration::from_millis(until), reading).await;
         let mut state = self.world.lock();
-        let log = &state.disk.bytes[state.began_at.min(state.disk.bytes.len())..];
-        let (same, any) = (log.starts_with(&read), !read.is_empty());
+        let from = state.began_at;
+        let same = state.disk.log(|log| log.get(from..).unwrap_or_default().starts_with(&read));
+        let any = !read.is_empty();
         if !same {
             state.fault("a subscription gave other bytes than the log has");
         }

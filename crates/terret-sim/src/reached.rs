@@ -19,7 +19,16 @@ situations! {
     PowerCut "the power was cut";
     LostLines "a crash lost lines that no sync covered";
     TornLine "a crash tore a line";
-    StalePages "a crash left zeros above what was synced";
+    OpenedByIndex "a log was opened by its index";
+    ZeroedSectors "a crash left zeros above what was synced";
+    StaleSectors "a crash left what had been written over";
+    LostNames "a crash lost names";
+    LostAfterFailedSync "a crash took what a failed sync had given up";
+    PowerCutTwice "the power was cut a second time";
+    CrashedInCreation "crashed before the first line was there";
+    MadeAgain "a session that a crash took was made again";
+    NoRoomToBegin "the disk was too full for a session to begin";
+    Rewritten "a log was put on its way to the disk again";
     CrashedInAppend "crashed within a write";
     CrashedInSync "crashed within a sync";
     CrashedInRecovery "crashed before a suspended turn was recovered";

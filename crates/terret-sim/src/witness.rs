@@ -24,6 +24,8 @@ pub(crate) struct Witness {
     /// Where each line ends, its newline included.
     pub(crate) ends: Vec<usize>,
     pub(crate) tip: Tip,
+    /// Bytes of the log that were looked at: whole lines.
+    pub(crate) until: usize,
     pub(crate) monitor: Monitor,
     request: Request,
     bodies: BodyCache,
@@ -53,9 +55,9 @@ impl Told {
 }
 
 impl Witness {
-    /// The log is read again, from its first event.
-    pub(crate) fn restart(&mut self) {
-        *self = Witness { told: std::mem::take(&mut self.told), ..Witness::default() };
+    /// The log is read again, from its first event, which stands there.
+    pub(crate) fn restart(&mut self, at: usize) {
+        *self = Witness { told: std::mem::take(&mut self.told), until: at, ..Witness::default() };
         self.monitor.tools_are_watched = true;
     }
 
@@ -71,6 +73,7 @@ impl Witness {
         let folded = catch_unwind(AssertUnwindSafe(|| self.monitor.fold(&event.fact)));
         self.events.push(event);
         self.ends.push(end);
+        self.until = end;
         let rule = folded.err()?;
         Some(rule.downcast_ref::<String>().cloned().unwrap_or_else(|| "a rule is broken".to_owned()))
     }
@@ -98,21 +101,20 @@ impl Witness {
 }
 
 impl State {
-    /// Bytes reach the log.
+    /// Bytes reached the log.
     pub(crate) fn write(&mut self, lines: &[u8]) {
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
-            self.disk.bytes.extend_from_slice(line);
             let Some(whole) = line.strip_suffix(b"\n") else { return };
+            let end = self.witness.until + line.len();
             match self.witness.tip.check(whole).and_then(|line| line.event()) {
-                Ok(event) => self.written(event),
+                Ok(event) => self.written(event, end),
                 Err(e) => self.fault(format!("a line was written that cannot be read: {e}")),
             }
         }
     }
 
-    fn written(&mut self, event: Event) {
+    fn written(&mut self, event: Event, end: usize) {
         let now = self.now_ms();
-        let end = self.disk.bytes.len();
         self.tell(|| format!("{:>5} {} {}", event.seq, event.fact.type_name(), short(&event.fact)));
         self.reached.event(&event.fact);
         if let Fact::ToolResult(result) = &event.fact
@@ -160,7 +162,7 @@ impl State {
         if !self.is_synced(at) {
             self.fault(format!("request {place:?} was sent before its attempt was synced"));
         }
-        if self.disk.is_poisoned() {
+        if self.disk.poisoned {
             self.fault(format!("request {place:?} was sent from a poisoned session"));
         }
         if !self.dead && !self.witness.told.requests.insert(place) {
@@ -219,7 +221,7 @@ impl State {
         if !self.is_synced(at) {
             self.fault(format!("call {call} starts before its `tool/call` is synced"));
         }
-        if self.disk.is_poisoned() {
+        if self.disk.poisoned {
             self.fault(format!("call {call} starts in a poisoned session"));
         }
         if self.dead {

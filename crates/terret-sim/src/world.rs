@@ -80,7 +80,7 @@ impl World {
         let mut state = State {
             dice,
             temper,
-            disk: Disk::default(),
+            disk: Disk::new(seed),
             witness: Witness::default(),
             reached: Reached::default(),
             calm: false,
@@ -122,7 +122,7 @@ impl World {
         state.born = Some(Instant::now());
         (state.dead, state.calm, state.crash_in) = (false, calm, None);
         (state.resting, state.disposed, state.was_full) = (false, false, false);
-        (state.disk.syncing, state.disk.closing) = (false, false);
+        state.disk.begin();
         state.consents = Consents::default();
         let life = state.life;
         state.tell(|| format!("process {life} begins"));

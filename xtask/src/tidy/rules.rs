@@ -67,7 +67,7 @@ pub(super) const CRATES: &[Crate] = &[
             "terret_cli",
             "xtask",
         ],
-        never_named: &["SystemTime", "FileStore", "SystemClock", "SystemIds", "HashMap", "HashSet"],
+        never_named: &["SystemTime", "LocalFs", "SystemClock", "SystemIds", "HashMap", "HashSet"],
         modules: &[],
     },
     // Checks and measures must not share a bug with what they judge.

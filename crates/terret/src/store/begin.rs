@@ -9,13 +9,15 @@ use terret_core::limits::MAX_LINE_BYTES;
 use super::fs::{Access, File, FileSystem, Reader};
 use super::lock::LOCK;
 use super::repair::is_full;
-use super::torn::MARKER;
+use super::torn::{MARKER, last_line};
 use crate::error::Error;
 
 /// Name under which a log is begun; it gets its own name once its header (of a fork: all of it) is whole.
 const UNBORN: &str = "log.jsonl.new";
 /// How every header line begins.
 const HEADER_START: &[u8] = br#"{"type":"session","#;
+/// What a disk writes as one piece.
+const SECTOR_BYTES: usize = 512;
 /// What may lie beside a log that was never begun.
 const BESIDE: [&str; 5] = ["log.jsonl", UNBORN, LOCK, super::end::RESERVE, MARKER];
 
@@ -28,16 +30,39 @@ pub(super) fn never_begun(fs: &dyn FileSystem, log: &Path) -> bool {
     if !names.iter().all(|name| BESIDE.contains(&name.as_str())) {
         return false;
     }
-    let mut start = Vec::new();
-    let first_line = |file| {
-        BufReader::new(Reader::new(file).take(MAX_LINE_BYTES as u64 + 1)).read_until(b'\n', &mut start)
-    };
-    match fs.open(log, Access::Read).and_then(first_line) {
-        Ok(_) => {}
+    let mut lines = match fs.open(log, Access::Read) {
+        Ok(file) => BufReader::new(Reader::new(file)),
         Err(e) => return e.kind() == ErrorKind::NotFound,
+    };
+    let Ok(start) = line(&mut lines) else { return false };
+    if has_gap(&start) {
+        return !any_says_synced(&mut lines);
     }
     let same = start.len().min(HEADER_START.len());
     start[..same] == HEADER_START[..same] && start.len() <= MAX_LINE_BYTES && !start.ends_with(b"\n")
+}
+
+/// Up to and with the next newline, or as much as a line may hold.
+fn line(lines: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    lines.by_ref().take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut line)?;
+    Ok(line)
+}
+
+/// Whether a sector of this, from the start of the file, is zeros: it never came to the disk.
+fn has_gap(start: &[u8]) -> bool {
+    start.chunks(SECTOR_BYTES).any(|sector| sector.iter().all(|byte| *byte == 0))
+}
+
+/// Whether one of the lines says that a sync was done: then a missing header is damage.
+fn any_says_synced(lines: &mut impl BufRead) -> bool {
+    loop {
+        match line(lines) {
+            Ok(line) if line.is_empty() => return false,
+            Ok(line) if last_line(line.trim_ascii_end()).is_none_or(|line| line.d.is_none()) => {}
+            Ok(_) | Err(_) => return true,
+        }
+    }
 }
 
 /// Makes a log of what `write` writes: it gets its name once that is whole.
@@ -64,7 +89,12 @@ pub(super) fn write_log(
 pub(super) fn make_dirs(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut missing = Vec::new();
     let mut at = dir.to_owned();
-    while !fs.exists(&at) {
+    loop {
+        match fs.meta(&at) {
+            Ok(_) => break,
+            Err(e) if e.kind() == ErrorKind::NotFound && above(&at) != at => {}
+            Err(e) => return Err(Error::io("read", &at)(e)),
+        }
         let above = above(&at);
         missing.push(at);
         at = above;

@@ -120,16 +120,23 @@ impl FileLog {
             }
         }
         self.repair = Repair::None;
-        // The doubt that a failed sync left is settled by the check that opening did: what is good is in the
-        // system's memory, and is put on its way to the disk again.
-        let marker = self.dir.join(MARKER);
-        if self.fs.exists(&marker) {
-            self.fs.rewrite(&self.path).map_err(Error::io("write", &self.path))?;
+        if self.write_anew().map_err(Error::io("write", &self.path))? {
+            let marker = self.dir.join(MARKER);
             self.fs.remove(&marker).map_err(Error::io("remove", &marker))?;
         }
         self.reserve();
         self.begun = true;
         Ok(())
+    }
+
+    /// The doubt that a failed sync left is settled by the check that opening did: what is good is in the system's
+    /// memory, and is put on its way to the disk again. Says whether there was such a doubt.
+    fn write_anew(&self) -> std::io::Result<bool> {
+        let in_doubt = self.fs.exists(&self.dir.join(MARKER));
+        if in_doubt {
+            self.fs.rewrite(&self.path)?;
+        }
+        Ok(in_doubt)
     }
 
     fn reserve(&mut self) {
@@ -208,6 +215,13 @@ impl Log for FileLog {
         }
         if let Err(why) = self.still_ours() {
             let error = self.poison(&why);
+            return std::future::ready(Err(error)).boxed();
+        }
+        // A sync before the first append, too, answers for what the writer before could not bring to the disk.
+        if !self.begun
+            && let Err(e) = self.write_anew()
+        {
+            let error = self.poison(&format!("a write failed: {e}"));
             return std::future::ready(Err(error)).boxed();
         }
         let synced = self.fs.sync(self.file.clone(), std::mem::take(&mut self.entries));

@@ -1,9 +1,11 @@
 //! The beginning of a session: complete or never begun, and its id stays free.
 
+use terret::core::fact::{Fact, WriterIdle};
+use terret::core::line::Tip;
 use terret::error::{Error, ErrorKind};
 use terret::store::{Condition, Store};
 
-use crate::support::{Home, header, write_first};
+use crate::support::{Home, header, lines, write_first};
 
 /// Names and bytes of the files of a session.
 type Files = Vec<(&'static str, Vec<u8>)>;
@@ -17,10 +19,24 @@ fn leftovers() -> Vec<(String, Files)> {
         all.push((format!("{cut} bytes"), vec![("log.jsonl", start.clone()), ("lock", vec![])]));
         all.push((format!("{cut} bytes of an unborn log"), vec![("log.jsonl.new", start)]));
     }
+    // A power cut may leave a length whose first sector never came.
+    let zeros = vec![0; line.len()];
+    all.push(("zeros".to_owned(), vec![("log.jsonl", zeros.clone())]));
+    let unsynced = [&[0; 512][..], b"\n", lines(&log_of(None))[2]].concat();
+    all.push(("zeros before a line that no sync covers".to_owned(), vec![("log.jsonl", unsynced)]));
     all.push(("a whole unborn log".into(), vec![("log.jsonl.new", line.clone())]));
     let beside = vec![("log.jsonl", vec![]), ("reserve", vec![0; 9]), ("poisoned", b"!".to_vec())];
     all.push(("all that lies beside".into(), beside));
     all
+}
+
+/// A header and two events, the last of which says this of a sync.
+fn log_of(synced: Option<u64>) -> Vec<u8> {
+    let (mut log, mut tip) = (header().to_line().unwrap(), Tip::default());
+    for synced in [None, synced] {
+        tip.encode(&mut log, 1, &Fact::WriterIdle(WriterIdle {}), synced).unwrap();
+    }
+    log
 }
 
 #[test]
@@ -55,7 +71,9 @@ fn what_a_crash_leaves_is_listed_as_never_begun_and_taken_over() {
 fn what_may_have_been_a_session_is_damaged_and_never_taken_over() {
     let line = header().to_line().unwrap();
     let goes_on = [&line[..40], b"\n{}\n"].concat();
-    let cases: [(&str, Files); 5] = [
+    let zeros = [&[0; 512][..], b"\n", lines(&log_of(Some(0)))[2]].concat();
+    let cases: [(&str, Files); 6] = [
+        ("zeros before a line that says that a sync was done", vec![("log.jsonl", zeros)]),
         ("garbage", vec![("log.jsonl", b"garbage".to_vec())]),
         ("garbage line", vec![("log.jsonl", b"garbage\n".to_vec())]),
         ("a cut header that goes on", vec![("log.jsonl", goes_on)]),
