@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use terret::Error;
-use terret::core::fact::Header;
+use terret::core::fact::{Fact, Header};
 use terret::core::id::{Digest, Seq};
 use terret::core::line::{Event, SessionHeader};
 use terret::core::project::Request;
@@ -281,7 +281,8 @@ impl Opening {
     fn fold(&mut self, event: &Event) {
         self.state.apply(&event.fact);
         self.request.fold(event);
-        self.events += 1;
+        // The pieces of answers that are whole are left out with or without an index.
+        self.events += usize::from(!matches!(event.fact, Fact::AssistantChunk(_)));
     }
 
     fn comes_to(&self) -> (&terret::core::state::State, Option<&Header>, Vec<(Seq, Digest)>) {
