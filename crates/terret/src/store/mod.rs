@@ -6,6 +6,7 @@ mod begin;
 mod end;
 mod file;
 mod fork;
+pub mod fs;
 mod journal;
 mod list;
 mod lock;
@@ -27,6 +28,7 @@ use crate::error::Error;
 
 pub use file::FileStore;
 pub use fork::{Fork, fork};
+pub use fs::{FileSystem, LocalFs};
 pub use journal::{Durable, Journal};
 pub use list::{Condition, Listed};
 pub use memory::MemoryStore;
