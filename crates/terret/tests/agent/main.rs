@@ -18,6 +18,7 @@ mod hooks;
 mod lifecycle;
 mod order;
 mod parts;
+mod poisoned;
 mod rebuild;
 mod retry;
 mod seams;

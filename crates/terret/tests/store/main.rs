@@ -7,6 +7,7 @@ mod flips;
 mod fork;
 mod full;
 mod list;
+mod remote;
 mod repair;
 mod support;
 mod trash;
