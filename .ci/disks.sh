@@ -27,7 +27,7 @@ trap cleanup EXIT
 fail() {
   failed=yes
   echo "FAILED $check: $*" >&2
-  for file in "$top/$check"/work/*.err; do
+  for file in "$top/$check"/place/*.err; do
     if [ -s "$file" ]; then sed "s|^|  ${file##*/}: |" "$file" >&2; fi
   done
   exit 1
@@ -40,8 +40,8 @@ ok() {
 # Each check has a home on a disk of its own, and a place to work on another one.
 begin() {
   check=$1
-  mkdir -p "$top/$check/work" "$top/$check/home"
-  cd "$top/$check/work"
+  mkdir -p "$top/$check/place" "$top/$check/home"
+  cd "$top/$check/place"
   export TERRET_HOME="$top/$check/home"
   mount -t tmpfs -o "size=$2" none "$TERRET_HOME"
 }

@@ -8,6 +8,7 @@ mod cancels;
 mod consent;
 mod containment;
 mod crash;
+mod everywhere;
 mod failures;
 mod faults;
 mod forks;
