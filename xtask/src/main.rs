@@ -7,6 +7,7 @@ mod bench;
 mod docs;
 mod explore;
 mod floor;
+mod fuzz;
 mod mock;
 mod mutants;
 mod proc;
@@ -29,7 +30,10 @@ usage: cargo xtask VERB
   mutants [--only NAME] [--jobs N]      put known faults into a copy of the core; each must be caught
   sim   [--seeds 2000] [--from 0]       the real driver over a fake world, seed by seed
         [--seed N]                      one seed, telling what happens in it
-  soak  [--seeds 1000000]               the same for an hour
+  fuzz  [--target NAME] [--minutes 1]   bytes that nobody thought of, for what reads and opens logs
+        [--replay FILE]                 one input once; NAME: lines, opener
+  soak  [--seeds 1000000]               sim for an hour, then fuzz
+        [--minutes 10]
   bench [--runs 5] [--only NAME]        measure terret beside the floor; exit 1 on a missed bound
         [--no-build] [--report]         NAME: start, loop, flat, burst, machine, scale, store
         [--self-test]                   --report never fails on a bound; --self-test puts the floor in
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         "explore" => explore::verb(args),
         "mutants" => mutants::verb(args),
         "sim" => sim::verb(args),
+        "fuzz" => fuzz::verb(args),
         "soak" => sim::soak(args),
         "bench" => bench::verb(args),
         "mock" => mock::verb(args),

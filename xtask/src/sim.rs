@@ -11,6 +11,9 @@ const SEEDS: u64 = 2_000;
 /// What a soak takes: most of an hour on two cores.
 const SOAK_SEEDS: u64 = 1_000_000;
 
+/// What a soak then gives each fuzz target.
+const SOAK_MINUTES: u64 = 10;
+
 /// `xtask sim`: seeds from the first on, or one of them with all that happens in it.
 pub(crate) fn verb(mut args: Args) -> Outcome {
     let one: Option<u64> = args.value("--seed")?;
@@ -23,12 +26,17 @@ pub(crate) fn verb(mut args: Args) -> Outcome {
     }
 }
 
-/// `xtask soak`: more seeds than anybody waits for.
+/// `xtask soak`: more seeds than anybody waits for, and more bytes.
 pub(crate) fn soak(mut args: Args) -> Outcome {
     let seeds: u64 = args.value("--seeds")?.unwrap_or(SOAK_SEEDS);
+    let minutes = args.value("--minutes")?.unwrap_or(SOAK_MINUTES);
     args.finish()?;
     println!("{seeds} seeds: about an hour for a million on two cores; the first that fails ends it");
-    start(&["--seeds", &seeds.to_string()])
+    let seeded = start(&["--seeds", &seeds.to_string()])?;
+    if seeded != ExitCode::SUCCESS {
+        return Ok(seeded);
+    }
+    crate::fuzz::soak(minutes)
 }
 
 fn start(words: &[&str]) -> Outcome {

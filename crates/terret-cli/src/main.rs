@@ -1,6 +1,8 @@
 //! The binary `terret`: arguments in, one verb, an exit code out.
 
 mod args;
+#[cfg(feature = "crash-points")]
+mod crash;
 mod open;
 mod problem;
 mod render;
@@ -27,13 +29,13 @@ fn main() -> ExitCode {
             None => error.exit(),
         },
     };
-    match outcome {
-        Ok(code) => ExitCode::from(code),
-        Err(problem) => {
-            problem.print();
-            ExitCode::from(problem.code)
-        }
-    }
+    let code = outcome.unwrap_or_else(|problem| {
+        problem.print();
+        problem.code
+    });
+    #[cfg(feature = "crash-points")]
+    crash::report();
+    ExitCode::from(code)
 }
 
 fn act(args: Args) -> Result<u8, Problem> {

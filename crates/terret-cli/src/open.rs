@@ -33,6 +33,8 @@ pub(crate) fn strange_variables() -> Vec<String> {
     let mut known: Vec<String> =
         keys.map(|key| format!("TERRET_{}", key.name.replace('.', "_").to_uppercase())).collect();
     known.extend(["TERRET_HOME", "TERRET_CALL", "TERRET_RUN"].map(str::to_owned));
+    #[cfg(feature = "crash-points")]
+    known.push(crate::crash::VARIABLE.to_owned());
     let ours = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let strange = ours.filter(|name| name.starts_with("TERRET_") && !known.contains(name));
     let mut notes: Vec<String> = strange
@@ -51,8 +53,13 @@ pub(crate) fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> 
     scored.min().filter(|(distance, _)| *distance <= 3).map(|(_, name)| name)
 }
 
+/// The sessions. This process does nothing beside them: it waits for the disk where it stands.
 pub(crate) fn store() -> Result<FileStore, Problem> {
-    Ok(FileStore::new(places()?.sessions()))
+    let sessions = places()?.sessions();
+    #[cfg(feature = "crash-points")]
+    return Ok(FileStore::on(std::sync::Arc::new(crate::crash::disk()), sessions));
+    #[cfg(not(feature = "crash-points"))]
+    Ok(FileStore::new(sessions).syncing_in_place())
 }
 
 pub(crate) fn config(cwd: &Path, sets: &[String]) -> Result<Config, Problem> {

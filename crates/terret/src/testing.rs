@@ -1,5 +1,7 @@
-//! For tests and demonstrations: agents whose model plays a script, requests and calls without an agent. No key,
-//! no network.
+//! For tests and demonstrations: agents whose model plays a script, requests and calls without an agent, disks that
+//! fail at a chosen step. No key, no network.
+
+mod watched;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +21,8 @@ use crate::model::Providers;
 use crate::model::script::ScriptAdapter;
 use crate::request::Outgoing;
 use crate::store::{BY, Durable, Journal, MemoryStore, Store};
+
+pub use watched::{Step, Watched};
 
 /// Begins an agent whose model plays this script (its format: [`crate::model::script`]). Its log is in memory
 /// unless the builder is told otherwise.

@@ -70,6 +70,13 @@ pub(super) const CRATES: &[Crate] = &[
         never_named: &["SystemTime", "LocalFs", "SystemClock", "SystemIds", "HashMap", "HashSet"],
         modules: &[],
     },
+    // It launches what the tests of `terret` check.
+    Crate {
+        dir: "fuzz",
+        never: &["terret_core", "terret_cli", "terret_sim", "xtask"],
+        never_named: &[],
+        modules: &[],
+    },
     // Checks and measures must not share a bug with what they judge.
     Crate {
         dir: "xtask",

@@ -75,7 +75,7 @@ async fn change(args: &args::Queue, path: &Path) -> Result<u8, Problem> {
     let id = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
     // It is not asked: an agent at rest starts no turn.
     let models = Arc::new(Providers::new(Box::new(|_| None)));
-    let agent = Agent::builder(models).store(open::store()?.syncing_in_place()).at_rest().resume(&id).await?;
+    let agent = Agent::builder(models).store(open::store()?).at_rest().resume(&id).await?;
     let outcome = apply(args, &agent).await;
     agent.shutdown().await?;
     outcome

@@ -1,20 +1,33 @@
-//! kill -9 at random moments: what was shown is in the log, nothing before the cut changes, no tool runs twice.
+//! kill -9 at random moments: what was shown is in the log, nothing before the cut changes, what was said is kept, no
+//! prompt is lost, and no tool runs twice.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::place::{Place, Running, contains, wait_until};
-use crate::server::{Reply, Server, calls, says};
+use crate::server::{Reply, Request, Server, calls, says, text};
 
 /// Processes that are killed, and the sessions they share.
-const ROUNDS: u64 = 20;
+const ROUNDS: u64 = 50;
 const ROUNDS_A_SESSION: u64 = 5;
 /// Calls of one prompt: more than a round lives to see.
 const CALLS: usize = 25;
+/// The latest moment: behind the first calls, whatever else the machine does.
+const LATEST_US: u64 = 500_000;
+
+/// What the kills met: each must come up, or the moments are not what they should be.
+#[derive(Default)]
+struct Met {
+    open_turns: u32,
+    partial_answers: u32,
+    tools: usize,
+}
 
 #[test]
-fn kill_at_twenty_moments() {
+fn kill_at_fifty_moments() {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         u64::from(now.subsec_nanos())
@@ -22,33 +35,15 @@ fn kill_at_twenty_moments() {
     // Shown when the test fails: `SEED=… cargo test -p terret-cli kill` plays the same moments.
     eprintln!("SEED={seed}");
     let mut random = Random(seed);
-    let server = Server::start(|number, request| match request.prompt().as_str() {
-        "go on" => Reply::Stream(says("went on")),
-        _ if request.json()["messages"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .rev()
-            .take_while(|m| m["role"] != "user")
-            .count()
-            / 2
-            >= CALLS =>
-        {
-            Reply::Stream(says("enough"))
-        }
-        _ => {
-            let command = format!("echo token-{number}- >> ran; sleep 0.0{}", number % 4);
-            let arguments = serde_json::json!({"command": command}).to_string();
-            Reply::Slow(calls("shell", &arguments), Duration::from_millis(3))
-        }
-    });
-    let mut killed_in_turns = 0;
+    let server = Server::start(reply);
+    let mut met = Met::default();
     for _ in 0..ROUNDS / ROUNDS_A_SESSION {
         let place = Place::new();
         for round in 0..ROUNDS_A_SESSION {
-            let delay = Duration::from_micros(random.next() % 700_000);
-            killed_in_turns += u32::from(one(&place, &server, round, delay));
+            let delay = Duration::from_micros(random.next() % LATEST_US);
+            one(&place, &server, round, delay, &mut met);
         }
+        // A file of the working directory: no part of the session.
         let tokens: Vec<String> = place.read("ran").lines().map(str::to_owned).collect();
         let once: BTreeSet<&String> = tokens.iter().collect();
         assert_eq!(once.len(), tokens.len(), "a tool ran twice: {tokens:?}");
@@ -59,16 +54,37 @@ fn kill_at_twenty_moments() {
         for event in place.events().iter().filter(|e| e["type"] == "tool/call") {
             assert_eq!(event["data"]["run"], 1, "{event}");
         }
+        met.tools += tokens.len();
     }
-    assert!(killed_in_turns > ROUNDS as u32 / 2, "only {killed_in_turns} kills met an open turn");
+    assert!(met.open_turns > ROUNDS as u32 / 2, "only {} kills met an open turn", met.open_turns);
+    assert!(met.partial_answers > 3, "only {} kills met half an answer", met.partial_answers);
+    assert!(met.tools > ROUNDS as usize, "only {} tools ran", met.tools);
 }
 
-/// Kills one run after `delay`, goes on, and compares. Says whether the kill met an open turn.
-fn one(place: &Place, server: &Server, round: u64, delay: Duration) -> bool {
+/// Text, then a call, and again: more than a round lives to see.
+fn reply(number: usize, request: &Request) -> Reply {
+    let json = request.json();
+    let messages = json["messages"].as_array().unwrap();
+    let since = messages.iter().rev().take_while(|message| message["role"] != "user").count();
+    if request.prompt() == "go on" {
+        return Reply::Stream(says("went on"));
+    }
+    if since / 2 >= CALLS {
+        return Reply::Stream(says("enough"));
+    }
+    let command = format!("echo token-{number}- >> ran; sleep 0.0{}", number % 4);
+    let arguments = serde_json::json!({ "command": command }).to_string();
+    let words = ["I ", "will ", "now ", "run ", "a ", "command. "].map(text);
+    Reply::Slow(words.into_iter().chain(calls("shell", &arguments)).collect(), Duration::from_millis(3))
+}
+
+/// Kills one run after `delay`, goes on, and compares.
+fn one(place: &Place, server: &Server, round: u64, delay: Duration, met: &mut Met) {
     let before = place.bytes();
     let resumed: &[&str] = if before.is_empty() { &[] } else { &["-c"] };
     let shown = place.work().join(format!("shown-{round}.jsonl"));
-    let mut args = server.run(&["--json", "loop"]);
+    let prompt = format!("loop {round}.");
+    let mut args = server.run(&["--json", &prompt]);
     args.extend(resumed.iter().map(|word| (*word).to_owned()));
     let mut run = Running::with_stdout(place.command(&args), File::create(&shown).unwrap());
     std::thread::sleep(delay);
@@ -86,9 +102,11 @@ fn one(place: &Place, server: &Server, round: u64, delay: Duration) -> bool {
         assert!(cut[before.len()..].starts_with(rest), "round {round}: shown and not in the log");
     }
     if cut.is_empty() || !cut.contains(&b'\n') {
-        return false;
+        return;
     }
     let open = count(&cut, "turn/start") > count(&cut, "turn/end");
+    // A line that only lacks its newline is completed: what it says is known to the writer alone.
+    let said = half_an_answer(&cut).filter(|_| cut.ends_with(b"\n"));
     let ran = place.run(&server.run(&["-c", "go on"])).exits(0);
     let good = whole_lines(cut.clone());
     let after = place.bytes();
@@ -104,8 +122,40 @@ fn one(place: &Place, server: &Server, round: u64, delay: Duration) -> bool {
         let kept = torn.map(|e| std::fs::read(e.path()).unwrap()).any(|bytes| bytes == cut[good.len()..]);
         assert!(kept || after.starts_with(&cut), "round {round}: the torn bytes are not kept");
     }
+    if contains(&shown, prompt.as_bytes()) {
+        let last = server.requests().last().unwrap().json()["messages"].to_string();
+        assert_eq!(last.matches(&prompt).count(), 1, "round {round}: a prompt is lost, or twice: {last}");
+    }
+    if let Some(said) = said {
+        let message = events(&after[good.len()..]).into_iter().find(|e| e["type"] == "assistant/message");
+        let message = message.map(|e| e["data"].clone()).unwrap_or_default();
+        assert_eq!(message["interrupted"], true, "round {round}: {message}");
+        assert_eq!(message["message"]["content"][0]["text"], said.as_str(), "round {round}");
+        met.partial_answers += 1;
+    }
     place.ok(&["verify", "latest"]);
-    open
+    met.open_turns += u32::from(open);
+}
+
+/// The text that came of an answer whose end never came.
+fn half_an_answer(log: &[u8]) -> Option<String> {
+    let events = events(log);
+    let attempt = events.iter().rposition(|e| e["type"] == "request/attempt")?;
+    let closed = |e: &Value| e["type"] == "assistant/message" || e["type"] == "request/failed";
+    let open = &events[attempt..];
+    let chunks = open.iter().filter(|e| e["type"] == "assistant/chunk").map(|e| &e["data"]["chunk"]);
+    let text: String = chunks
+        .filter(|chunk| chunk["type"] == "text-delta")
+        .filter_map(|chunk| chunk["text"].as_str())
+        .collect();
+    (!open.iter().any(closed) && !text.trim().is_empty()).then_some(text)
+}
+
+/// The whole lines, as events; the header is left out.
+fn events(lines: &[u8]) -> Vec<Value> {
+    let lines = lines.split_inclusive(|b| *b == b'\n').filter(|line| line.ends_with(b"\n"));
+    let events = lines.map(|line| serde_json::from_slice::<Value>(line).unwrap());
+    events.filter(|e| e["type"] != "session").collect()
 }
 
 fn whole_lines(mut bytes: Vec<u8>) -> Vec<u8> {

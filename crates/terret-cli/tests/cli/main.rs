@@ -13,6 +13,7 @@ mod fork;
 mod kill;
 mod place;
 mod printing;
+mod pulled;
 mod queue;
 mod secrets;
 mod server;

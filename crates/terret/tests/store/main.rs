@@ -9,6 +9,7 @@ mod fork;
 mod full;
 mod index;
 mod list;
+mod remote;
 mod repair;
 mod support;
 mod trash;

@@ -90,7 +90,7 @@ pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<(Agent, 
     let model = args.model.as_deref().filter(|_| !is_named);
     let model = model.map(|model| format!(" -m {}", shell::quoted(&route(model)))).unwrap_or_default();
     let ending = found.as_ref().and_then(|found| found.ending.clone());
-    builder = builder.store(open::store()?.syncing_in_place());
+    builder = builder.store(open::store()?);
     let agent = match found {
         Some(found) if args.fork => {
             let header = fork::make(&found.path, found.boundary, None)?;

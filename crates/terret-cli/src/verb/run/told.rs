@@ -9,8 +9,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use terret::agent::Builder;
 use terret::core::chunk::Failure;
-use terret::core::fact::Fact;
-use terret::core::id::SessionId;
+use terret::core::fact::{Fact, Outcome};
+use terret::core::id::{CallId, SessionId};
 use terret::core::line::Event;
 use terret::core::project::{TurnSummary, Turns};
 use terret::hook::{Listener, Next};
@@ -43,6 +43,8 @@ struct Seen {
     doing: Doing,
     /// Nothing more goes on.
     over: bool,
+    /// Calls of a dead writer of which nobody knows how they ended.
+    unknown: Vec<CallId>,
     /// What is said after the session was named.
     notes: Vec<String>,
 }
@@ -107,6 +109,11 @@ impl Told {
         {
             seen.notes.push(format!("set {bytes} bytes of a torn line aside, in torn-{}", opened.epoch));
         }
+        if let Fact::ToolResult(result) = &event.fact
+            && result.outcome == Outcome::Unknown
+        {
+            seen.unknown.push(result.call);
+        }
         if self.progress
             && !said_elsewhere
             && let Some(text) = seen.transcript.event(event)
@@ -137,6 +144,10 @@ impl Told {
         for turn in self.turns() {
             let words = turn.reason.as_ref().map(|r| render::ending::words(r, 1)).unwrap_or_default();
             self.note(format!("closed turn {} of the last run ({words})", turn.turn));
+        }
+        let unknown = std::mem::take(&mut self.seen().unknown);
+        for call in unknown {
+            self.note(format!("call {call} was running: what it did is unknown, and it is not run again"));
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use terret::clock::Clock;
-use terret::core::fact::CallMode;
+use terret::core::fact::{CallMode, Fact};
 use terret::store::MemoryStore;
 
 use super::stored::{self, ID, said};
@@ -30,6 +30,13 @@ async fn case_090_a_log_whose_clock_jumped_keeps_its_order() {
     let after = events(store.bytes(ID).unwrap());
     assert_eq!(said(&after), ["one", "two", "four"]);
     assert_eq!(endings(&after), ["completed", "completed", "blocked", "completed"]);
+    // A fork is cut by seq: behind the first turn, whose clock reads later than that of the second.
+    let first = before.iter().find(|e| matches!(e.fact, Fact::TurnEnd(_))).unwrap().seq;
+    let child = builder("say 5").store(store.clone()).fork(ID, Some(first), Some("child".parse().unwrap()));
+    let child = child.await.unwrap();
+    assert_eq!(child.prompt("five").await.unwrap().ending.word(), "completed");
+    child.shutdown().await.unwrap();
+    assert_eq!(said(&events(store.bytes("child").unwrap())), ["one", "five"]);
 }
 
 /// A clock that a test sets.

@@ -80,6 +80,12 @@ async fn case_003_a_seq_that_comes_twice_is_refused_and_both_branches_stay() {
     assert!(matches!(cause, LineError::Seq { expected, found } if (expected, found) == (first + 1, first)));
     let report = inspect::verify(&path).unwrap();
     assert!(report.bad.is_some() && !report.torn && !report.holds());
+    // Everything that is certain can be read: up to the line where the branches part.
+    let (mut scan, mut read) = (Scan::open(&path).unwrap(), 0);
+    while let Some(Ok(_)) = scan.next_event().unwrap() {
+        read += 1;
+    }
+    assert_eq!(read, first + 1);
     let plan = |boundary| Fork { boundary, id: "new".parse().unwrap(), now: 1 };
     let whole = fork(|| Scan::open(&path), &store, plan(None)).err().unwrap();
     assert!(matches!(whole, Error::Damaged { .. }), "no silent prefix: {whole:?}");
