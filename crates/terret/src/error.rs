@@ -75,6 +75,14 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// A log that is read along is not what it was: what was read of it stands, and nothing more can be said.
+    #[error("`{}` is no longer the log that was read: {why}", .path.display())]
+    Changed {
+        /// The log.
+        path: PathBuf,
+        /// What is seen of it.
+        why: String,
+    },
     /// The log needs a plugin that is not here.
     #[error("event {seq} needs plugin `{plugin}`: without it later requests would differ")]
     MissingPlugin {
@@ -159,7 +167,10 @@ impl Error {
             | Error::TooLarge { .. }
             | Error::Config(_)
             | Error::Usage(_) => ErrorKind::Usage,
-            Error::Damaged { .. } | Error::NotALog { .. } | Error::MissingPlugin { .. } => ErrorKind::Log,
+            Error::Damaged { .. }
+            | Error::NotALog { .. }
+            | Error::Changed { .. }
+            | Error::MissingPlugin { .. } => ErrorKind::Log,
             Error::Busy { .. } => ErrorKind::Busy,
             Error::Full { .. } | Error::Poisoned { .. } | Error::Gone | Error::Io { .. } => ErrorKind::Io,
         }

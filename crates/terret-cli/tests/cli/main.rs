@@ -9,6 +9,7 @@ mod contract;
 mod damage;
 mod doctor;
 mod fifty_steps;
+mod followers;
 mod fork;
 mod kill;
 mod place;

@@ -105,7 +105,7 @@ fn owner_of(file: &mut File, dir: &Path) -> Option<Owner> {
 }
 
 /// Whether this open file is the one that stands at `path`.
-fn is_at(file: &File, path: &Path) -> bool {
+pub(super) fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(ours), Ok(there)) = (file.metadata(), std::fs::metadata(path)) else {
         return false;
     };

@@ -5,6 +5,7 @@
 mod begin;
 mod end;
 mod file;
+mod follow;
 mod fork;
 mod journal;
 mod list;
@@ -14,6 +15,7 @@ mod places;
 mod repair;
 mod scan;
 mod torn;
+mod wakes;
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -26,6 +28,7 @@ use terret_core::line::{SessionHeader, Tip};
 use crate::error::Error;
 
 pub use file::FileStore;
+pub use follow::Follow;
 pub use fork::{Fork, fork};
 pub use journal::{Durable, Journal};
 pub use list::{Condition, Listed};

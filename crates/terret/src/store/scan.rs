@@ -1,6 +1,6 @@
 //! Reading a log from its start, line by line, and telling a torn tail from damage.
 
-use std::io::{BufRead, BufReader, Read, Seek as _};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use terret_core::fact::Fact;
@@ -73,15 +73,6 @@ impl<R: Read> Scan<R> {
             }
             scan => scan,
         }
-    }
-}
-
-impl<R: Read + std::io::Seek> Scan<R> {
-    /// Goes back behind the last good line, to read again what was bad: a writer may have been at it.
-    pub fn again(&mut self) -> Result<(), Error> {
-        let to = std::io::SeekFrom::Start(self.offset);
-        self.line_no -= 1;
-        self.reader.seek(to).map(|_| ()).map_err(Error::io("read", &self.path))
     }
 }
 
@@ -159,6 +150,11 @@ impl<R: Read> Scan<R> {
         &self.path
     }
 
+    /// What the lines come from. Set back to [`Scan::offset`], it gives a bad line once more.
+    pub(super) fn reader(&mut self) -> &mut BufReader<R> {
+        &mut self.reader
+    }
+
     /// The bytes of the line last returned, without its newline.
     pub fn bytes(&self) -> &[u8] {
         &self.line
@@ -174,7 +170,6 @@ impl<R: Read> Scan<R> {
         if self.line.is_empty() && !terminated {
             return Ok(None);
         }
-        self.line_no += 1;
         let seq = self.tip.next_seq();
         let checked = self.tip.check(&self.line).and_then(|line| {
             let event = line.event()?;
@@ -182,6 +177,7 @@ impl<R: Read> Scan<R> {
         });
         match checked {
             Ok((event, d)) => {
+                self.line_no += 1;
                 self.offset += self.line.len() as u64 + u64::from(terminated);
                 self.unterminated = !terminated;
                 self.synced = self.synced.max(d);
@@ -192,7 +188,7 @@ impl<R: Read> Scan<R> {
                 Ok(Some(Ok(event)))
             }
             Err(cause) => {
-                let (line, offset) = (self.line_no, self.offset);
+                let (line, offset) = (self.line_no + 1, self.offset);
                 Ok(Some(Err(Bad { line, offset, seq, cause, terminated })))
             }
         }

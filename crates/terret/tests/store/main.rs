@@ -4,6 +4,7 @@
 mod begin;
 mod cuts;
 mod flips;
+mod follow;
 mod fork;
 mod full;
 mod list;
