@@ -7,6 +7,7 @@ use terret::core::fact::{Class, Fact};
 use terret::core::id::Seq;
 use terret::core::line::{Event, LineError};
 use terret::error::Error;
+use terret::store::fs::Reader;
 use terret::store::{Bad, Follow, Point, Scan};
 
 use super::point;
@@ -147,7 +148,7 @@ fn check_type(kind: &str) -> Result<(), Problem> {
 }
 
 /// What stands behind the last good line, said once, for every verb that reads.
-pub(crate) fn end_of_good(path: &Path, scan: &mut Scan<std::fs::File>, bad: Bad) -> Result<u8, Problem> {
+pub(crate) fn end_of_good(path: &Path, scan: &mut Scan<Reader>, bad: Bad) -> Result<u8, Problem> {
     if scan.is_torn_tail(&bad)? {
         let length = path.metadata().map(|m| m.len()).unwrap_or(bad.offset);
         render::err(format!(

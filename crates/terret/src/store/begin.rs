@@ -1,12 +1,13 @@
 //! The beginning of a log on disk: complete or absent, whatever happens on the way.
 
-use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use terret_core::limits::MAX_LINE_BYTES;
 
+use super::fs::{Access, File, FileSystem, Reader};
+use super::lock::LOCK;
 use super::repair::is_full;
 use super::torn::MARKER;
 use crate::error::Error;
@@ -16,22 +17,22 @@ const UNBORN: &str = "log.jsonl.new";
 /// How every header line begins.
 const HEADER_START: &[u8] = br#"{"type":"session","#;
 /// What may lie beside a log that was never begun.
-const BESIDE: [&str; 5] = ["log.jsonl", UNBORN, "lock", super::end::RESERVE, MARKER];
+const BESIDE: [&str; 5] = ["log.jsonl", UNBORN, LOCK, super::end::RESERVE, MARKER];
 
 /// Whether the session of this log was never begun: its directory holds nothing but what a crash before the
 /// first sync leaves. A power cut may take the bytes of the header and leave its name.
-pub(super) fn never_begun(log: &Path) -> bool {
-    let Some(Ok(mut entries)) = log.parent().map(std::fs::read_dir) else {
+pub(super) fn never_begun(fs: &dyn FileSystem, log: &Path) -> bool {
+    let Some(Ok(names)) = log.parent().map(|dir| fs.names(dir)) else {
         return false;
     };
-    let known = |name: &std::ffi::OsStr| BESIDE.iter().any(|known| name == *known);
-    if !entries.all(|entry| entry.is_ok_and(|entry| known(&entry.file_name()))) {
+    if !names.iter().all(|name| BESIDE.contains(&name.as_str())) {
         return false;
     }
     let mut start = Vec::new();
-    let first_line =
-        |file: File| BufReader::new(file.take(MAX_LINE_BYTES as u64 + 1)).read_until(b'\n', &mut start);
-    match File::open(log).and_then(first_line) {
+    let first_line = |file| {
+        BufReader::new(Reader::new(file).take(MAX_LINE_BYTES as u64 + 1)).read_until(b'\n', &mut start)
+    };
+    match fs.open(log, Access::Read).and_then(first_line) {
         Ok(_) => {}
         Err(e) => return e.kind() == ErrorKind::NotFound,
     }
@@ -41,23 +42,18 @@ pub(super) fn never_begun(log: &Path) -> bool {
 
 /// Makes a log of what `write` writes: it gets its name once that is whole.
 pub(super) fn write_log(
+    fs: &dyn FileSystem,
     dir: &Path,
     log: &Path,
-    write: impl FnOnce(&File) -> std::io::Result<()>,
-) -> Result<File, Error> {
+    write: impl FnOnce(&dyn File) -> std::io::Result<()>,
+) -> Result<Arc<dyn File>, Error> {
     let unborn = dir.join(UNBORN);
     // One that a crash left. What else stands there fails below.
-    let _ = std::fs::remove_file(&unborn);
-    let file = OpenOptions::new()
-        .append(true)
-        .read(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&unborn)
-        .map_err(Error::io("create", &unborn))?;
-    let written = write(&file).and_then(|()| std::fs::rename(&unborn, log));
+    let _ = fs.remove(&unborn);
+    let file = fs.open(&unborn, Access::Create).map_err(Error::io("create", &unborn))?;
+    let written = write(&*file).and_then(|()| fs.rename(&unborn, log));
     if let Err(e) = written {
-        let _ = std::fs::remove_file(&unborn);
+        let _ = fs.remove(&unborn);
         let path = log.to_owned();
         return Err(if is_full(&e) { Error::Full { path } } else { Error::io("write", log)(e) });
     }
@@ -65,16 +61,22 @@ pub(super) fn write_log(
 }
 
 /// Makes a directory and what is missing above it. Gives the directories that got an entry by it.
-pub(super) fn make_dirs(dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut grown = Vec::new();
+pub(super) fn make_dirs(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut missing = Vec::new();
     let mut at = dir.to_owned();
-    while !at.exists() {
-        at = above(&at);
-        grown.push(at.clone());
+    while !fs.exists(&at) {
+        let above = above(&at);
+        missing.push(at);
+        at = above;
     }
-    let made = std::fs::DirBuilder::new().mode(0o700).recursive(true).create(dir);
-    made.map_err(Error::io("create", dir))?;
-    Ok(grown)
+    for dir in missing.iter().rev() {
+        match fs.create_dir(dir) {
+            // Somebody else was making it too.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists && fs.is_dir(dir) => {}
+            made => made.map_err(Error::io("create", dir))?,
+        }
+    }
+    Ok(missing.iter().map(|dir| above(dir)).collect())
 }
 
 /// The directories without whose entries a power cut loses the log in `dir`. Whoever made the one that holds
@@ -86,16 +88,6 @@ pub(super) fn entries(dir: &Path, grown: Vec<PathBuf>) -> Vec<PathBuf> {
     entries.sort();
     entries.dedup();
     entries
-}
-
-/// Makes the entries of a directory durable.
-pub(super) fn sync_dir(dir: &Path) -> std::io::Result<()> {
-    match File::open(dir) {
-        Ok(dir) => dir.sync_all(),
-        // One we may not read is not ours: whoever made it answers for what it holds.
-        Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(()),
-        Err(e) => Err(e),
-    }
 }
 
 /// The directory that holds this one. Of a bare name it is the working directory.

@@ -1,8 +1,6 @@
 //! The end of one log on disk, held by its one writer.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::Log;
-use super::begin::sync_dir;
-use super::file::Syncing;
+use super::fs::{Access, File, FileSystem, Reader};
 use super::lock::Lock;
 use super::repair::{Repair, is_full, keep_aside};
 use super::torn::MARKER;
@@ -24,10 +21,11 @@ pub(super) const RESERVE: &str = "reserve";
 
 /// The end of one file.
 pub(super) struct FileLog {
+    fs: Arc<dyn FileSystem>,
     path: PathBuf,
     dir: PathBuf,
-    file: Arc<File>,
-    inode: u64,
+    file: Arc<dyn File>,
+    id: (u64, u64),
     length: u64,
     /// Where readers stop: before a torn tail, as long as it is there.
     limit: Arc<AtomicU64>,
@@ -37,7 +35,6 @@ pub(super) struct FileLog {
     reserve: Reserve,
     /// Directories whose entries may be new: synced with the first sync.
     entries: Vec<PathBuf>,
-    syncing: Syncing,
     closed: Option<String>,
     _lock: Lock,
 }
@@ -55,36 +52,36 @@ enum Reserve {
 
 /// What opening found out about a log.
 pub(super) struct Found {
+    pub(super) fs: Arc<dyn FileSystem>,
     pub(super) path: PathBuf,
     pub(super) dir: PathBuf,
-    pub(super) file: File,
+    pub(super) file: Arc<dyn File>,
     pub(super) lock: Lock,
     pub(super) length: u64,
     pub(super) repair: Repair,
     pub(super) entries: Vec<PathBuf>,
-    pub(super) syncing: Syncing,
 }
 
 impl FileLog {
     pub(super) fn new(found: Found) -> Result<Self, Error> {
-        let Found { path, dir, file, lock, length, repair, entries, syncing } = found;
-        let inode = file.metadata().map_err(Error::io("read", &path))?.ino();
+        let Found { fs, path, dir, file, lock, length, repair, entries } = found;
+        let id = file.meta().map_err(Error::io("read", &path))?.id;
         let limit = match repair {
             Repair::Cut { keep, .. } => keep,
             Repair::None | Repair::Newline => u64::MAX,
         };
         Ok(FileLog {
+            fs,
             path,
             dir,
-            file: Arc::new(file),
-            inode,
+            file,
+            id,
             length,
             limit: Arc::new(AtomicU64::new(limit)),
             repair,
             begun: false,
             reserve: Reserve::Wanted,
             entries,
-            syncing,
             closed: None,
             _lock: lock,
         })
@@ -101,14 +98,14 @@ impl FileLog {
     fn begin(&mut self) -> Result<(), Error> {
         match self.repair {
             Repair::None => {}
-            Repair::Newline => match (&*self.file).write(b"\n") {
+            Repair::Newline => match self.file.append(b"\n") {
                 Ok(1) => self.length += 1,
                 Ok(_) => return Err(self.full()),
                 Err(e) if is_full(&e) => return Err(self.full()),
                 Err(e) => return Err(self.poison(&format!("a write failed: {e}"))),
             },
             Repair::Cut { keep, epoch } => {
-                match keep_aside(&self.dir, &self.file, keep, self.length, epoch) {
+                match keep_aside(&*self.fs, &self.dir, &self.file, keep, self.length, epoch) {
                     Ok(()) => {}
                     Err(e) if is_full(&e) => return Err(self.full()),
                     Err(e) => return Err(Error::io("keep the torn tail of", &self.path)(e)),
@@ -121,10 +118,12 @@ impl FileLog {
             }
         }
         self.repair = Repair::None;
-        // The doubt that a failed sync left is settled by the check that opening did.
+        // The doubt that a failed sync left is settled by the check that opening did: what is good is in the
+        // system's memory, and is put on its way to the disk again.
         let marker = self.dir.join(MARKER);
-        if marker.exists() {
-            std::fs::remove_file(&marker).map_err(Error::io("remove", &marker))?;
+        if self.fs.exists(&marker) {
+            self.fs.rewrite(&self.path).map_err(Error::io("write", &self.path))?;
+            self.fs.remove(&marker).map_err(Error::io("remove", &marker))?;
         }
         self.reserve();
         self.begun = true;
@@ -133,16 +132,12 @@ impl FileLog {
 
     fn reserve(&mut self) {
         let path = self.dir.join(RESERVE);
-        let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let made = open.and_then(|file| {
-            let flags = rustix::fs::FallocateFlags::empty();
-            rustix::fs::fallocate(&file, flags, 0, RESERVE_BYTES).map_err(std::io::Error::from)
-        });
+        let made = self.fs.open(&path, Access::Ensure).and_then(|file| file.allocate(RESERVE_BYTES));
         self.reserve = match made {
             Ok(()) => Reserve::Kept,
             Err(e) => {
                 // What was got of it is room that the lines of this log need more.
-                let _ = std::fs::remove_file(&path);
+                let _ = self.fs.remove(&path);
                 if is_full(&e) { Reserve::Wanted } else { Reserve::Never }
             }
         };
@@ -153,7 +148,7 @@ impl FileLog {
         if let Err(e) = self.file.set_len(self.length) {
             return self.poison(&format!("a torn write could not be cut: {e}"));
         }
-        let _ = std::fs::remove_file(self.dir.join(RESERVE));
+        let _ = self.fs.remove(&self.dir.join(RESERVE));
         if self.reserve == Reserve::Kept {
             self.reserve = Reserve::Wanted;
         }
@@ -162,12 +157,12 @@ impl FileLog {
 
     /// Whether the file is the one we opened, as long as we left it.
     fn still_ours(&self) -> Result<(), String> {
-        let meta = std::fs::metadata(&self.path).map_err(|e| format!("the log is gone: {e}"))?;
-        if meta.ino() != self.inode {
+        let meta = self.fs.meta(&self.path).map_err(|e| format!("the log is gone: {e}"))?;
+        if meta.id != self.id {
             return Err("the log was replaced by another file".into());
         }
-        if meta.len() != self.length {
-            return Err(format!("somebody else wrote: {} bytes, expected {}", meta.len(), self.length));
+        if meta.length != self.length {
+            return Err(format!("somebody else wrote: {} bytes, expected {}", meta.length, self.length));
         }
         Ok(())
     }
@@ -179,7 +174,7 @@ impl Log for FileLog {
         if !self.begun {
             self.begin()?;
         }
-        match (&*self.file).write(lines) {
+        match self.file.append(lines) {
             Ok(n) if n == lines.len() => {
                 self.length += n as u64;
                 if self.reserve == Reserve::Wanted {
@@ -201,36 +196,23 @@ impl Log for FileLog {
             let error = self.poison(&why);
             return std::future::ready(Err(error)).boxed();
         }
-        let entries = std::mem::take(&mut self.entries);
-        let (file, path) = (self.file.clone(), self.path.clone());
-        let work = move || {
-            file.sync_data()?;
-            entries.iter().try_for_each(|dir| sync_dir(dir))
-        };
-        let poisoned = move |why: String| Error::Poisoned { path, why };
-        if self.syncing == Syncing::InPlace {
-            let done = work().map_err(|e| poisoned(format!("a sync failed: {e}")));
-            return std::future::ready(done).boxed();
-        }
-        async move {
-            match tokio::task::spawn_blocking(work).await {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(e)) => Err(poisoned(format!("a sync failed: {e}"))),
-                Err(e) => Err(poisoned(format!("a sync was lost: {e}"))),
-            }
-        }
-        .boxed()
+        let synced = self.fs.sync(self.file.clone(), std::mem::take(&mut self.entries));
+        let path = self.path.clone();
+        async move { synced.await.map_err(|e| Error::Poisoned { path, why: format!("a sync failed: {e}") }) }
+            .boxed()
     }
 
     fn poison(&mut self, why: &str) -> Error {
         self.closed.get_or_insert_with(|| why.to_owned());
         // The marker helps the next open; it cannot be demanded of a disk that just failed.
-        let _ = std::fs::write(self.dir.join(MARKER), why);
+        let marker = self.fs.open(&self.dir.join(MARKER), Access::Ensure);
+        let _ = marker.and_then(|marker| marker.append(why.as_bytes()));
         Error::Poisoned { path: self.path.clone(), why: why.to_owned() }
     }
 
     fn reader(&self, from: u64) -> Result<Box<dyn Read + Send>, Error> {
-        let mut file = File::open(&self.path).map_err(Error::io("open", &self.path))?;
+        let file = self.fs.open(&self.path, Access::Read).map_err(Error::io("open", &self.path))?;
+        let mut file = Reader::new(file);
         file.seek(SeekFrom::Start(from)).map_err(Error::io("read", &self.path))?;
         Ok(Box::new(LogReader { file, at: from, limit: self.limit.clone() }))
     }
@@ -250,13 +232,13 @@ impl Log for FileLog {
 
 impl Drop for FileLog {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(self.dir.join(RESERVE));
+        let _ = self.fs.remove(&self.dir.join(RESERVE));
     }
 }
 
 /// Reads a log as its writer sees it: a torn tail that waits to be cut is not in it.
 struct LogReader {
-    file: File,
+    file: Reader,
     at: u64,
     limit: Arc<AtomicU64>,
 }

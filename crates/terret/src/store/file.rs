@@ -1,47 +1,46 @@
 //! Logs as files: `<sessions>/<id>/log.jsonl`, appended by one writer, cut only where a crash tore it.
 
-use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use terret_core::id::SessionId;
 use terret_core::line::{Event, SessionHeader, Tip};
 
-use super::begin::{entries, make_dirs, never_begun, sync_dir, write_log};
+use super::begin::{entries, make_dirs, never_begun, write_log};
 use super::end::{FileLog, Found};
-use super::lock::Lock;
+use super::fs::{Access, Appender, File, FileSystem, LocalFs};
+use super::lock::{LOCK, Lock};
 use super::repair::{COPY_BYTES, Repair};
-use super::{Opened, Process, Scan, Store, Whole};
+use super::{Opened, Scan, Store, Whole};
 use crate::error::Error;
 
 /// Sessions in one directory, each in its own.
 #[derive(Clone, Debug)]
 pub struct FileStore {
+    fs: Arc<dyn FileSystem>,
     sessions: PathBuf,
-    syncing: Syncing,
-}
-
-/// Where the disk is waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Syncing {
-    /// On the runtime's blocking threads, so that other tasks go on.
-    #[default]
-    Aside,
-    /// On the thread that asks.
-    InPlace,
 }
 
 impl FileStore {
     /// A store over this directory; it is made with the first session.
     pub fn new(sessions: impl Into<PathBuf>) -> Self {
-        FileStore { sessions: sessions.into(), syncing: Syncing::default() }
+        FileStore::on(Arc::new(LocalFs::default()), sessions)
     }
 
-    /// Waits for the disk on the thread that asks. For a process that runs one session and nothing beside it:
-    /// two changes of threads less for each barrier.
+    /// The same on another file system than the machine's own.
+    pub fn on(fs: Arc<dyn FileSystem>, sessions: impl Into<PathBuf>) -> Self {
+        FileStore { fs, sessions: sessions.into() }
+    }
+
+    /// Waits for the machine's disk on the thread that asks. For a process that runs one session and nothing beside
+    /// it: two changes of threads less for each barrier.
     pub fn syncing_in_place(self) -> Self {
-        FileStore { syncing: Syncing::InPlace, ..self }
+        FileStore { fs: Arc::new(LocalFs { sync_in_place: true }), ..self }
+    }
+
+    pub(super) fn fs(&self) -> &Arc<dyn FileSystem> {
+        &self.fs
     }
 
     /// The directory.
@@ -58,20 +57,20 @@ impl FileStore {
     pub fn remove(&self, id: &str, trash: &Path) -> Result<PathBuf, Error> {
         let dir = self.sessions.join(id);
         let plain = matches!(*Path::new(id).components().collect::<Vec<_>>(), [Component::Normal(_)]);
-        if !plain || !dir.is_dir() {
+        if !plain || !self.fs.is_dir(&dir) {
             return Err(Error::NoSession(id.to_owned()));
         }
         // Held over the move: no writer begins in between.
-        let lock = Lock::take(&dir, id, crate::clock::epoch_ms())?;
-        make_dirs(trash)?;
+        let lock = Lock::take(&*self.fs, &dir, id, crate::clock::epoch_ms())?;
+        make_dirs(&*self.fs, trash)?;
         let mut target = trash.join(id);
         for n in 1_u64.. {
-            if !target.exists() {
+            if !self.fs.exists(&target) {
                 break;
             }
             target = trash.join(format!("{id}-{n}"));
         }
-        std::fs::rename(&dir, &target).map_err(Error::io("move", &dir))?;
+        self.fs.rename(&dir, &target).map_err(Error::io("move", &dir))?;
         drop(lock);
         Ok(target)
     }
@@ -79,6 +78,7 @@ impl FileStore {
 
 /// The place of a log that is about to begin.
 struct Place {
+    fs: Arc<dyn FileSystem>,
     dir: PathBuf,
     path: PathBuf,
     lock: Lock,
@@ -88,9 +88,9 @@ struct Place {
 
 impl Place {
     /// Writes the beginning of the log. What could not even begin is taken away again: nothing was acknowledged.
-    fn begin(&self, write: impl FnOnce(&File) -> std::io::Result<()>) -> Result<File, Error> {
-        write_log(&self.dir, &self.path, write).inspect_err(|_| {
-            let _ = std::fs::remove_file(self.dir.join("lock")).and_then(|()| std::fs::remove_dir(&self.dir));
+    fn begin(&self, write: impl FnOnce(&dyn File) -> std::io::Result<()>) -> Result<Arc<dyn File>, Error> {
+        write_log(&*self.fs, &self.dir, &self.path, write).inspect_err(|_| {
+            let _ = self.fs.remove(&self.dir.join(LOCK)).and_then(|()| self.fs.remove_dir(&self.dir));
         })
     }
 }
@@ -100,22 +100,23 @@ impl FileStore {
     fn place(&self, id: &SessionId, now_ms: u64) -> Result<Place, Error> {
         let dir = self.sessions.join(id.as_str());
         let path = dir.join("log.jsonl");
-        let grown = make_dirs(&self.sessions)?;
-        match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
+        let fs = self.fs.clone();
+        let grown = make_dirs(&*fs, &self.sessions)?;
+        match fs.create_dir(&dir) {
             Ok(()) => {}
             // What a crash in here leaves is free.
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && never_begun(&path) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && never_begun(&*fs, &path) => {}
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Err(Error::Exists(id.clone())),
             Err(e) => return Err(Error::io("create", &dir)(e)),
         }
-        refuse_network(&dir)?;
-        let lock = Lock::take(&dir, id.as_str(), now_ms)?;
+        refuse_network(&*fs, &dir)?;
+        let lock = Lock::take(&*fs, &dir, id.as_str(), now_ms)?;
         // Only under the lock is it sure that nobody else is beginning it.
-        if !never_begun(&path) {
+        if !never_begun(&*fs, &path) {
             return Err(Error::Exists(id.clone()));
         }
         let entries = entries(&dir, grown);
-        Ok(Place { dir, path, lock, entries })
+        Ok(Place { fs, dir, path, lock, entries })
     }
 }
 
@@ -123,20 +124,11 @@ impl Store for FileStore {
     fn create(&self, header: SessionHeader) -> Result<Opened, Error> {
         let place = self.place(&header.id, header.created)?;
         let line = header.to_line().map_err(|e| Error::io("write", &place.path)(e.into()))?;
-        let file = place.begin(|mut file| file.write_all(&line))?;
+        let file = place.begin(|file| Appender(file).write_all(&line))?;
         let header_hash = terret_core::id::Digest::of(&line[..line.len() - 1]);
-        let (length, Place { dir, path, lock, entries }) = (line.len() as u64, place);
-        let log = FileLog::new(Found {
-            path,
-            dir,
-            file,
-            lock,
-            length,
-            repair: Repair::None,
-            entries,
-            syncing: self.syncing,
-        })?;
-        let process = Process::this();
+        let (length, Place { fs, dir, path, lock, entries }) = (line.len() as u64, place);
+        let process = fs.process();
+        let log = FileLog::new(Found { fs, path, dir, file, lock, length, repair: Repair::None, entries })?;
         Ok(Opened {
             header,
             header_hash,
@@ -151,12 +143,13 @@ impl Store for FileStore {
     fn open(&self, id: &str, fold: &mut dyn FnMut(&Event)) -> Result<Opened, Error> {
         let dir = self.sessions.join(id);
         let path = dir.join("log.jsonl");
-        if !path.exists() {
+        let fs = self.fs.clone();
+        if !fs.exists(&path) {
             return Err(Error::NoSession(id.to_owned()));
         }
-        refuse_network(&dir)?;
-        let lock = Lock::take(&dir, id, crate::clock::epoch_ms())?;
-        let mut scan = Scan::open(&path)?;
+        refuse_network(&*fs, &dir)?;
+        let lock = Lock::take(&*fs, &dir, id, crate::clock::epoch_ms())?;
+        let mut scan = Scan::over(&fs, &path, |file| file)?;
         let owner = &scan.header().id;
         if owner.as_str() != id {
             // Two writers of one session, each in its own copy, would hand out the same keys.
@@ -174,7 +167,7 @@ impl Store for FileStore {
                 }
             }
         };
-        let length = std::fs::metadata(&path).map_err(Error::io("read", &path))?.len();
+        let length = fs.meta(&path).map_err(Error::io("read", &path))?.length;
         let repair = match &bad {
             Some(bad) => {
                 if !scan.is_torn_tail(bad)? {
@@ -189,15 +182,13 @@ impl Store for FileStore {
             return Err(Error::MissingPlugin { seq, plugin });
         }
         let cut_bytes = bad.map(|_| length - scan.offset());
-        let file =
-            OpenOptions::new().append(true).read(true).open(&path).map_err(Error::io("open", &path))?;
+        let file = fs.open(&path, Access::Append).map_err(Error::io("open", &path))?;
         // No line says that a sync was ever done: the writers before may have died before the first.
         let entries = if scan.synced().is_none() { entries(&dir, Vec::new()) } else { Vec::new() };
         let header_hash = scan.header_hash();
         let (header, tip, epoch) = (scan.header().clone(), scan.tip().clone(), scan.epoch() + 1);
-        let log =
-            FileLog::new(Found { path, dir, file, lock, length, repair, entries, syncing: self.syncing })?;
-        let process = Process::this();
+        let process = fs.process();
+        let log = FileLog::new(Found { fs, path, dir, file, lock, length, repair, entries })?;
         Ok(Opened { header, header_hash, tip, epoch, cut_bytes, process, log: Box::new(log) })
     }
 
@@ -207,33 +198,28 @@ impl Store for FileStore {
 
     fn read(&self, id: &str) -> Result<Scan<Box<dyn Read + Send>>, Error> {
         let path = self.log_path(id);
-        if !path.exists() {
+        if !self.fs.exists(&path) {
             return Err(Error::NoSession(id.to_owned()));
         }
-        Scan::over(&path, |file| Box::new(file) as Box<dyn Read + Send>)
+        Scan::over(&self.fs, &path, |file| Box::new(file) as Box<dyn Read + Send>)
     }
 
     fn adopt(&self, id: &SessionId, write: Whole<'_>) -> Result<(), Error> {
         let place = self.place(id, crate::clock::epoch_ms())?;
         place.begin(|file| {
-            let mut out = BufWriter::with_capacity(COPY_BYTES, file);
+            let mut out = BufWriter::with_capacity(COPY_BYTES, Appender(file));
             write(&mut out)?;
             out.flush()?;
             // It gets its name only when all of it is there for good.
-            file.sync_all()
+            file.sync()
         })?;
-        place.entries.iter().try_for_each(|dir| sync_dir(dir).map_err(Error::io("sync", dir)))
+        place.entries.iter().try_for_each(|dir| self.fs.sync_dir(dir).map_err(Error::io("sync", dir)))
     }
 }
 
 /// Locks on network file systems do not hold: writing there would risk two writers.
-fn refuse_network(dir: &Path) -> Result<(), Error> {
-    const NFS: i64 = 0x6969;
-    const SMB: i64 = 0x517b;
-    const CIFS: i64 = 0xff53_4d42;
-    const SMB2: i64 = 0xfe53_4d42;
-    let kind = rustix::fs::statfs(dir).map_err(|e| Error::io("read", dir)(e.into()))?.f_type as i64;
-    if [NFS, SMB, CIFS, SMB2].contains(&kind) {
+fn refuse_network(fs: &dyn FileSystem, dir: &Path) -> Result<(), Error> {
+    if fs.is_remote(dir).map_err(Error::io("read", dir))? {
         return Err(Error::Config(format!(
             "`{}` is on a network file system, where locks do not hold: choose a local `TERRET_HOME`",
             dir.display()

@@ -1,15 +1,15 @@
 //! Following a log that another process may write: each whole line, once, in order, whoever writes it.
 
-use std::fs::File;
 use std::io::{BufRead as _, Read};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use memchr::memrchr;
 use terret_core::id::{Digest, Seq};
 use terret_core::line::{Event, SessionHeader};
 
+use super::fs::{File, FileSystem, LocalFs};
 use super::lock::is_at;
 use super::wakes::Wakes;
 use super::{Bad, Scan, torn};
@@ -23,6 +23,7 @@ use crate::limits::{FOLLOW_BYTES, FOLLOW_POLL_MS};
 /// for one line and a little more, however far behind it is. Whoever runs the session reads along cheaper with
 /// [`Agent::subscribe_from`](crate::agent::Agent::subscribe_from).
 pub struct Follow {
+    fs: Arc<dyn FileSystem>,
     scan: Scan<Whole>,
     from: Seq,
     /// How the last good line ends: with its checksum.
@@ -37,14 +38,15 @@ impl Follow {
     /// Follows the log at `path` from the event `from` on, which may be one to come. Needs a tokio runtime with its
     /// clock and its input and output. Fails if there is no log.
     pub async fn open(path: &Path, from: Seq) -> Result<Self, Error> {
-        if !path.exists() {
+        let fs: Arc<dyn FileSystem> = Arc::new(LocalFs::default());
+        if !fs.exists(path) {
             return Err(Error::NoSession(path.display().to_string()));
         }
         // Before anything is read: what is written from now on wakes.
         let wakes = Wakes::of(path);
-        let scan = Scan::over(path, |file| Whole { file, at: 0, end: u64::MAX })?;
+        let scan = Scan::over(&fs, path, |file| Whole { file: file.into_file(), at: 0, end: u64::MAX })?;
         let poll = Duration::from_millis(FOLLOW_POLL_MS);
-        let mut follow = Follow { scan, from, shown: [0; _], doubt: None, poll, wakes };
+        let mut follow = Follow { fs, scan, from, shown: [0; _], doubt: None, poll, wakes };
         follow.stands_at_good();
         follow.back();
         Ok(follow)
@@ -116,11 +118,11 @@ impl Follow {
         let (path, offset) = (self.scan.path().to_owned(), self.scan.offset());
         let changed = |why: &str| Error::Changed { path: path.clone(), why: why.to_owned() };
         let whole = self.scan.reader().get_mut();
-        if !is_at(&whole.file, &path) {
+        if !is_at(&*self.fs, &*whole.file, &path) {
             return Err(changed("it was removed, or another file took its place"));
         }
-        let mut end = self.shown;
-        let read = whole.file.read_exact_at(&mut end, offset - 1 - self.shown.len() as u64);
+        let (mut end, at) = ([0; torn::CRC_TAIL.len()], offset - 1 - torn::CRC_TAIL.len() as u64);
+        let read = whole.file.read_at(&mut end, at);
         if read.is_err() || end != self.shown {
             let why =
                 "what was read last stands there no more; a writer takes lines back when its disk is full";
@@ -149,7 +151,7 @@ impl Follow {
 
 /// The part of a file that holds whole lines, as far as it was looked at.
 struct Whole {
-    file: File,
+    file: Arc<dyn File>,
     at: u64,
     end: u64,
 }

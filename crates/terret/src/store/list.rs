@@ -1,6 +1,7 @@
 //! Finding sessions: the list, and what an address means. One damaged file never hides the others.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use terret_core::fact::{EndReason, Fact, Rel};
 use terret_core::id::{Seq, SessionId};
@@ -10,6 +11,7 @@ use terret_core::project::Turns;
 use terret_core::state::State;
 
 use super::begin::never_begun;
+use super::fs::{FileSystem, LocalFs};
 use super::{Address, Bad, FileStore, Scan};
 use crate::error::Error;
 
@@ -68,26 +70,26 @@ pub enum Condition {
 impl FileStore {
     /// All sessions, oldest first. Unreadable ones are listed with the reason.
     pub fn list(&self) -> Result<Vec<Listed>, Error> {
-        let entries = match std::fs::read_dir(self.sessions()) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(Error::io("read", self.sessions())(e)),
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(Error::io("read", self.sessions()))?;
-            names.push(entry.file_name().to_string_lossy().into_owned());
-        }
+        let mut names = self.names()?;
         names.sort();
-        let mut listed: Vec<Listed> = names.iter().map(|id| Listed::of(&self.log_path(id))).collect();
+        let look = |id: &String| Listed::on(self.fs(), &self.log_path(id));
+        let mut listed: Vec<Listed> = names.iter().map(look).collect();
         listed.sort_by_key(|l| (l.header.as_ref().map_or(0, |h| h.created), l.id.clone()));
         Ok(listed)
+    }
+
+    /// Names in the directory of sessions; none while it is not there.
+    fn names(&self) -> Result<Vec<String>, Error> {
+        match self.fs().names(self.sessions()) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            names => names.map_err(Error::io("read", self.sessions())),
+        }
     }
 
     /// The log an address means. `cwd` narrows `latest` to sessions of that directory.
     pub fn find(&self, address: &Address, cwd: Option<&Path>) -> Result<PathBuf, Error> {
         if let Some(path) = address.as_path() {
-            return match path.is_file() {
+            return match self.fs().is_file(&path) {
                 true => Ok(path),
                 false => Err(Error::NoSession(address.session.clone())),
             };
@@ -96,17 +98,11 @@ impl FileStore {
             return self.latest(cwd)?.ok_or_else(|| Error::NoSession("latest".into()));
         }
         let exact = self.log_path(&address.session);
-        if address.session.parse::<SessionId>().is_ok() && exact.exists() {
+        if address.session.parse::<SessionId>().is_ok() && self.fs().exists(&exact) {
             return Ok(exact);
         }
-        let mut fits: Vec<String> = match std::fs::read_dir(self.sessions()) {
-            Ok(entries) => entries
-                .flatten()
-                .map(|e| e.file_name().to_string_lossy().into_owned())
-                .filter(|name| name.starts_with(&address.session))
-                .collect(),
-            Err(_) => Vec::new(),
-        };
+        let mut fits = self.names().unwrap_or_default();
+        fits.retain(|name| name.starts_with(&address.session));
         fits.sort();
         if fits.contains(&address.session) {
             // The whole name of one that was never begun, whatever else begins like it.
@@ -124,21 +120,13 @@ impl FileStore {
 
     /// The session last written to.
     fn latest(&self, cwd: Option<&Path>) -> Result<Option<PathBuf>, Error> {
-        let entries = match std::fs::read_dir(self.sessions()) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(Error::io("read", self.sessions())(e)),
+        let found = |name: &String| {
+            let path = self.log_path(name);
+            Some((self.fs().meta(&path).ok()?.modified, path))
         };
-        let mut logs: Vec<_> = entries
-            .flatten()
-            .filter_map(|entry| {
-                let path = entry.path().join("log.jsonl");
-                let changed = path.metadata().ok()?.modified().ok()?;
-                Some((changed, path))
-            })
-            .collect();
+        let mut logs: Vec<_> = self.names()?.iter().filter_map(found).collect();
         logs.sort();
-        let of_cwd = |path: &PathBuf| match (cwd, Scan::open(path)) {
+        let of_cwd = |path: &PathBuf| match (cwd, Scan::over(self.fs(), path, |file| file)) {
             (Some(cwd), Ok(scan)) => Path::new(&scan.header().cwd) == cwd,
             (None, Ok(_)) => true,
             (_, Err(_)) => false,
@@ -148,8 +136,12 @@ impl FileStore {
 }
 
 impl Listed {
-    /// The session whose log is at `path`. Never fails: what is wrong is its condition.
+    /// The session of this machine whose log is at `path`. Never fails: what is wrong is its condition.
     pub fn of(path: &Path) -> Self {
+        Listed::on(&(Arc::new(LocalFs::default()) as _), path)
+    }
+
+    fn on(fs: &Arc<dyn FileSystem>, path: &Path) -> Self {
         let dir = path.parent().unwrap_or(Path::new(""));
         let mut listed = Listed {
             id: dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -163,10 +155,11 @@ impl Listed {
             pending: 0,
             condition: Condition::Idle,
         };
-        if let Err(e) = listed.read() {
-            listed.condition = if never_begun(path) { Condition::Empty } else { Condition::Damaged(e) };
+        if let Err(e) = listed.read(fs) {
+            listed.condition =
+                if never_begun(&**fs, path) { Condition::Empty } else { Condition::Damaged(e) };
         }
-        if let Some(pid) = super::lock::holder(dir)
+        if let Some(pid) = super::lock::holder(&**fs, dir)
             && !matches!(listed.condition, Condition::Damaged(_))
         {
             listed.condition = Condition::Running { pid };
@@ -174,8 +167,8 @@ impl Listed {
         listed
     }
 
-    fn read(&mut self) -> Result<(), Error> {
-        let mut scan = Scan::open(&self.path)?;
+    fn read(&mut self, fs: &Arc<dyn FileSystem>) -> Result<(), Error> {
+        let mut scan = Scan::over(fs, &self.path, |file| file)?;
         self.header = Some(scan.header().clone());
         let (mut state, mut turns) = (State::default(), Turns::default());
         let mut bad: Option<Bad> = None;
@@ -202,7 +195,7 @@ impl Listed {
             if !scan.is_torn_tail(&bad)? {
                 return Err(bad.into_error(&self.path));
             }
-            let length = self.path.metadata().map_err(Error::io("read", &self.path))?.len();
+            let length = fs.meta(&self.path).map_err(Error::io("read", &self.path))?.length;
             self.condition = Condition::Torn { offset: bad.offset, bytes: length - bad.offset };
         } else if state.turn().is_some() {
             self.condition = Condition::Open;

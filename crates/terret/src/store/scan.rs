@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use terret_core::fact::Fact;
 use terret_core::id::{Digest, Seq};
@@ -9,12 +10,13 @@ use terret_core::limits::MAX_LINE_BYTES;
 use terret_core::line::{Event, LineError, SessionHeader, Tip};
 
 use super::begin::never_begun;
-use super::places::boot_id;
+use super::fs::{Access, FileSystem, Kind, LocalFs, Reader};
 use super::torn;
 use crate::error::Error;
 
 /// A log being read. It repairs nothing and changes nothing.
 pub struct Scan<R> {
+    fs: Arc<dyn FileSystem>,
     reader: BufReader<R>,
     path: PathBuf,
     header: SessionHeader,
@@ -51,27 +53,31 @@ impl Bad {
     }
 }
 
-impl Scan<std::fs::File> {
-    /// Opens a log file and reads its header.
+impl Scan<Reader> {
+    /// Opens a log file of this machine and reads its header.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        Scan::over(path, |file| file)
+        Scan::over(&(Arc::new(LocalFs::default()) as _), path, |file| file)
     }
 }
 
 impl<R: Read> Scan<R> {
     /// Opens a log file, reads it as `wrap` gives it, and reads its header.
-    pub(super) fn over(path: &Path, wrap: impl FnOnce(std::fs::File) -> R) -> Result<Self, Error> {
+    pub(super) fn over(
+        fs: &Arc<dyn FileSystem>,
+        path: &Path,
+        wrap: impl FnOnce(Reader) -> R,
+    ) -> Result<Self, Error> {
         // Opening a pipe waits for its other end, a device may never end.
-        if std::fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+        if fs.meta(path).is_ok_and(|meta| meta.kind != Kind::File) {
             return Err(Error::NotALog { path: path.to_owned(), why: "it is not a regular file".into() });
         }
-        let opened = std::fs::File::open(path).map_err(Error::io("open", path));
-        match opened.and_then(|file| Scan::new(wrap(file), path)) {
-            Err(_) if never_begun(path) => {
+        let opened = fs.open(path, Access::Read).map_err(Error::io("open", path));
+        match opened.and_then(|file| Scan::new(wrap(Reader::new(file)), path)) {
+            Err(_) if never_begun(&**fs, path) => {
                 let why = "it was never begun, and holds nothing".to_owned();
                 Err(Error::NotALog { path: path.to_owned(), why })
             }
-            scan => scan,
+            scan => Ok(Scan { fs: fs.clone(), ..scan? }),
         }
     }
 }
@@ -91,6 +97,7 @@ impl<R: Read> Scan<R> {
         }
         let header = SessionHeader::parse(&line).map_err(|e| not_a_log(e.to_string()))?;
         Ok(Scan {
+            fs: Arc::new(LocalFs::default()),
             reader,
             path: path.to_owned(),
             header,
@@ -198,8 +205,9 @@ impl<R: Read> Scan<R> {
     /// and the writer ask this one question; what it depends on beside the bytes (this boot of the machine, the
     /// marker of a failed sync) it looks up itself.
     pub fn is_torn_tail(&mut self, bad: &Bad) -> Result<bool, Error> {
-        let sync_failed = torn::is_marked(&self.path);
-        self.is_torn(bad, sync_failed, &boot_id())
+        let sync_failed = torn::is_marked(&*self.fs, &self.path);
+        let boot = self.fs.process().boot;
+        self.is_torn(bad, sync_failed, &boot)
     }
 
     /// The same of a log that is kept elsewhere, told whether a sync of its last writer failed, and which boot of

@@ -6,6 +6,8 @@ use memchr::memmem;
 use terret_core::fact::Fact;
 use terret_core::line::{Line, LineError};
 
+use super::fs::FileSystem;
+
 /// Name of the marker that a failed sync leaves beside the log.
 pub(super) const MARKER: &str = "poisoned";
 
@@ -53,6 +55,6 @@ pub(super) fn boot_of(line: &Line<'_>) -> Option<String> {
 }
 
 /// Whether a sync of the last writer of this log failed.
-pub(super) fn is_marked(log: &Path) -> bool {
-    log.with_file_name(MARKER).exists()
+pub(super) fn is_marked(fs: &dyn FileSystem, log: &Path) -> bool {
+    fs.exists(&log.with_file_name(MARKER))
 }
