@@ -162,7 +162,8 @@ pub(crate) fn end_of_good(path: &Path, scan: &mut Scan<Reader>, bad: Bad) -> Res
 }
 
 fn damaged(path: &Path, line: u64, offset: u64, seq: Seq, cause: &LineError) -> Problem {
-    Problem::new(exit::LOG, format!("damaged log: line {line}: {cause}"))
+    let what = if cause.is_newer() { "log of a newer terret" } else { "damaged log" };
+    Problem::new(exit::LOG, format!("{what}: line {line}: {cause}"))
         .fact("log", path.display().to_string())
         .fact("seq", seq.to_string())
         .fact("offset", offset.to_string())

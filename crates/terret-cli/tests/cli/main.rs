@@ -21,4 +21,5 @@ mod signals;
 mod streams;
 mod terminal;
 mod trouble;
+mod vocabulary;
 mod writers;

@@ -156,15 +156,11 @@ impl Store for FileStore {
             let why = format!("it is the log of session `{owner}`: only a directory of that name is written");
             return Err(Error::NotALog { path, why });
         }
-        let mut context = None;
         let bad = loop {
             match scan.next_event()? {
                 None => break None,
                 Some(Err(bad)) => break Some(bad),
-                Some(Ok(event)) => {
-                    context = context.or_else(|| super::list::needs_plugin(&event));
-                    fold(&event);
-                }
+                Some(Ok(event)) => fold(&event),
             }
         };
         let length = fs.meta(&path).map_err(Error::io("read", &path))?.length;
@@ -178,9 +174,6 @@ impl Store for FileStore {
             None if scan.unterminated() => Repair::Newline,
             None => Repair::None,
         };
-        if let Some((seq, plugin)) = context {
-            return Err(Error::MissingPlugin { seq, plugin });
-        }
         let cut_bytes = bad.map(|_| length - scan.offset());
         let file = fs.open(&path, Access::Append).map_err(Error::io("open", &path))?;
         // No line says that a sync was ever done: the writers before may have died before the first.

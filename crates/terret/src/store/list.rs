@@ -1,5 +1,6 @@
 //! Finding sessions: the list, and what an address means. One damaged file never hides the others.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,8 +37,19 @@ pub struct Listed {
     pub updated: u64,
     /// Messages that wait.
     pub pending: usize,
+    /// What plugins wrote, by plugin.
+    pub plugins: BTreeMap<String, PluginEvents>,
     /// What state it is in.
     pub condition: Condition,
+}
+
+/// The events one plugin wrote into a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PluginEvents {
+    /// How many.
+    pub events: u64,
+    /// The first without which later requests would differ.
+    pub context: Option<Seq>,
 }
 
 /// What state a session is in.
@@ -153,6 +165,7 @@ impl Listed {
             last: None,
             updated: 0,
             pending: 0,
+            plugins: BTreeMap::new(),
             condition: Condition::Idle,
         };
         if let Err(e) = listed.read(fs) {
@@ -183,6 +196,11 @@ impl Listed {
                         self.last = turn.reason;
                     }
                     self.take_title(&event);
+                    if let Fact::Plugin(plugin) = &event.fact {
+                        let of = self.plugins.entry(plugin.plugin().to_owned()).or_default();
+                        of.events += 1;
+                        of.context = of.context.or((plugin.rel == Rel::Context).then_some(event.seq));
+                    }
                 }
                 Err(b) => {
                     bad = Some(b);
@@ -214,13 +232,4 @@ impl Listed {
             self.title = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();
         }
     }
-}
-
-/// A plugin event that later requests depend on, of a plugin that is not here.
-pub(super) fn needs_plugin(event: &Event) -> Option<(Seq, String)> {
-    let Fact::Plugin(plugin) = &event.fact else {
-        return None;
-    };
-    let name = plugin.kind.split('/').nth(1).unwrap_or_default();
-    (plugin.rel == Rel::Context).then(|| (event.seq, name.to_owned()))
 }

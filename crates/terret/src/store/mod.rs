@@ -30,10 +30,11 @@ use crate::error::Error;
 
 pub use file::FileStore;
 pub use follow::Follow;
+pub(crate) use fork::check_plugin;
 pub use fork::{Fork, fork};
 pub use fs::{FileSystem, LocalFs};
 pub use journal::{Durable, Journal};
-pub use list::{Condition, Listed};
+pub use list::{Condition, Listed, PluginEvents};
 pub use memory::MemoryStore;
 pub use places::{Address, Point};
 pub use scan::{Bad, Scan};

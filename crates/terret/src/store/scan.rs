@@ -95,7 +95,10 @@ impl<R: Read> Scan<R> {
         if !terminated {
             return Err(not_a_log("the header line is cut".into()));
         }
-        let header = SessionHeader::parse(&line).map_err(|e| not_a_log(e.to_string()))?;
+        let header = SessionHeader::parse(&line).map_err(|cause| match cause.is_newer() {
+            true => Error::Damaged { path: path.to_owned(), line: 1, offset: 0, seq: 0, cause },
+            false => not_a_log(cause.to_string()),
+        })?;
         Ok(Scan {
             fs: Arc::new(LocalFs::default()),
             reader,

@@ -26,3 +26,4 @@ mod subscribe;
 mod support;
 mod surface;
 mod turns;
+mod vocabulary;
