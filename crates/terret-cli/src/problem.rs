@@ -77,6 +77,7 @@ impl From<Error> for Problem {
                     problem.fact("safe", "nothing was changed; every event before that line is intact");
                 let log = shell::quoted(&path.to_string_lossy());
                 problem.hint(match seq.checked_sub(1) {
+                    _ if error.is_newer() => "upgrade terret".to_owned(),
                     Some(before) => format!("go on before it: terret fork {log}@{before}"),
                     None => format!("terret log {log}"),
                 })

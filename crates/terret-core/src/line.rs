@@ -69,7 +69,7 @@ pub enum LineError {
     #[error("not a log line: {0}")]
     Form(String),
     /// A core type this version does not know.
-    #[error("unknown event type `{0}`: written by a newer terret")]
+    #[error("unknown event type `{0}`: a newer terret wrote it: upgrade terret")]
     UnknownType(String),
     /// A newer format.
     #[error("format {found} is newer than this terret reads (up to {FORMAT}): upgrade terret")]
@@ -83,6 +83,11 @@ pub enum LineError {
 }
 
 impl LineError {
+    /// Whether the line is as it was written, by a newer terret: to be read with that one.
+    pub fn is_newer(&self) -> bool {
+        matches!(self, LineError::UnknownType(_) | LineError::Newer { .. })
+    }
+
     fn json(error: serde_json::Error) -> Self {
         LineError::Form(error.to_string())
     }

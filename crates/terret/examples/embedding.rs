@@ -101,3 +101,15 @@ async fn with_a_real_model() -> Result<(), Box<dyn std::error::Error>> {
     agent.shutdown().await?;
     Ok(())
 }
+
+/// Never ends: compiled here, not run.
+#[allow(dead_code)]
+async fn from_outside(log: &std::path::Path) -> Result<(), terret::error::Error> {
+    use terret::store::Follow;
+
+    let mut follow = Follow::open(log, 0).await?;
+    loop {
+        let event = follow.next().await?;
+        println!("{} {}", event.seq, String::from_utf8_lossy(follow.bytes()));
+    }
+}

@@ -53,8 +53,8 @@ pub enum Error {
         /// The log.
         path: PathBuf,
     },
-    /// The log is damaged: it can be read up to there, and not be written.
-    #[error("damaged log `{}`: line {line}, offset {offset}, at seq {seq}: {cause}", .path.display())]
+    /// The log is damaged, or was written by a newer terret: it can be read up to there, and not be written.
+    #[error("{} `{}`: line {line}, offset {offset}, at seq {seq}: {cause}", if .cause.is_newer() { "log of a newer terret" } else { "damaged log" }, .path.display())]
     Damaged {
         /// The log.
         path: PathBuf,
@@ -75,7 +75,15 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
-    /// The log needs a plugin that is not here.
+    /// A log that is read along is not what it was: what was read of it stands, and nothing more can be said.
+    #[error("`{}` is no longer the log that was read: {why}", .path.display())]
+    Changed {
+        /// The log.
+        path: PathBuf,
+        /// What is seen of it.
+        why: String,
+    },
+    /// The log needs a plugin that is not here: it can be read, and forked before that event.
     #[error("event {seq} needs plugin `{plugin}`: without it later requests would differ")]
     MissingPlugin {
         /// Its first event.
@@ -159,10 +167,18 @@ impl Error {
             | Error::TooLarge { .. }
             | Error::Config(_)
             | Error::Usage(_) => ErrorKind::Usage,
-            Error::Damaged { .. } | Error::NotALog { .. } | Error::MissingPlugin { .. } => ErrorKind::Log,
+            Error::Damaged { .. }
+            | Error::NotALog { .. }
+            | Error::Changed { .. }
+            | Error::MissingPlugin { .. } => ErrorKind::Log,
             Error::Busy { .. } => ErrorKind::Busy,
             Error::Full { .. } | Error::Poisoned { .. } | Error::Gone | Error::Io { .. } => ErrorKind::Io,
         }
+    }
+
+    /// Whether a newer terret would read what this one cannot.
+    pub fn is_newer(&self) -> bool {
+        matches!(self, Error::Damaged { cause, .. } if cause.is_newer())
     }
 
     /// The same once more, for another one who waits. Only of errors that say it all in words.

@@ -20,6 +20,11 @@ pub const SYNC_AFTER_MS: u64 = 1_000;
 pub const MAX_HELD_BYTES: usize = 4 << 20;
 /// Bytes a subscriber reads at once: enough that a lively stream costs few reads, little enough for any reader.
 pub const READ_ALONG_BYTES: u64 = 256 << 10;
+/// Bytes of a growing file looked through at once for the end of a line: many lines of a usual size.
+pub const FOLLOW_BYTES: usize = 16 << 10;
+/// How often a followed file is looked at by itself, where its file system tells nothing: nobody who reads along
+/// notices the delay, and a look costs three calls of the system.
+pub const FOLLOW_POLL_MS: u64 = 200;
 /// Rounds of answers that need no wait, before a barrier is made and other tasks get their turn: a model that
 /// is always ready must not keep an acknowledgement waiting.
 pub const MAX_ROUNDS_A_BARRIER: u32 = 64;

@@ -141,7 +141,8 @@ fn overview(places: &Places) -> Result<(String, bool), Problem> {
         match &session.condition {
             Condition::Damaged(why) => {
                 damaged = true;
-                text.push_str(&format!("  {}  damaged: {why}\n", session.id));
+                let what = if why.is_newer() { "" } else { "damaged: " };
+                text.push_str(&format!("  {}  {what}{why}\n", session.id));
             }
             Condition::Torn { bytes, .. } => {
                 text.push_str(&format!(

@@ -42,7 +42,8 @@ pub(crate) fn make(
     id: Option<SessionId>,
 ) -> Result<SessionHeader, Problem> {
     let fresh = || SystemIds.fresh().parse().map_err(|e: BadSessionId| Problem::usage(e.to_string()));
-    let plan = Fork { boundary, id: id.map_or_else(fresh, Ok)?, now: SystemClock.epoch_ms() };
+    let plan =
+        Fork { boundary, id: id.map_or_else(fresh, Ok)?, now: SystemClock.epoch_ms(), plugins: vec![] };
     let made = terret::store::fork(|| Scan::open(path), &open::store()?, plan);
     made.map_err(|e| match e {
         Error::MissingPlugin { seq, .. } if seq > 0 => {

@@ -1,11 +1,14 @@
 //! `terret log`: the events of a session, for people or byte for byte.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use terret::core::fact::{Class, Fact};
-use terret::core::line::Event;
+use terret::core::id::Seq;
+use terret::core::line::{Event, LineError};
+use terret::error::Error;
 use terret::store::fs::Reader;
-use terret::store::{Bad, Point, Scan};
+use terret::store::{Bad, Follow, Point, Scan};
 
 use super::point;
 use crate::args;
@@ -16,8 +19,6 @@ use crate::render;
 
 /// Events shown on either side of `--around`.
 const NEAR: u64 = 10;
-/// How often a followed log is looked at.
-const FOLLOW_EVERY: std::time::Duration = std::time::Duration::from_millis(200);
 
 pub(crate) fn log(args: &args::Log) -> Result<u8, Problem> {
     let (path, address) = open::find(&args.address)?;
@@ -37,34 +38,64 @@ pub(crate) fn log(args: &args::Log) -> Result<u8, Problem> {
         point::check(&path, &args.address, address.point)?;
         point::check(&path, &args.address, args.around.map(Point::Seq))?;
     }
-    let mut part = Part::new(address.point);
+    let mut print = Print { args, part: Part::new(address.point), range };
+    if args.follow {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| Problem::new(exit::FAILED, format!("cannot start: {e}")))?;
+        return runtime.block_on(follow(&path, print));
+    }
     let mut scan = Scan::open(&path)?;
     if args.json && !print_header(&path)? {
         return Ok(0);
     }
+    while let Some(next) = scan.next_event()? {
+        match next {
+            Ok(event) if print.event(&event, scan.bytes())? => {}
+            Ok(_) => return Ok(0),
+            Err(bad) => return end_of_good(&path, &mut scan, bad),
+        }
+    }
+    Ok(0)
+}
+
+/// Goes on until it is interrupted, or nobody reads what is printed.
+async fn follow(path: &Path, mut print: Print<'_>) -> Result<u8, Problem> {
+    let mut follow = Follow::open(path, 0).await?;
+    if print.args.json && !print_header(path)? {
+        return Ok(0);
+    }
     loop {
-        match scan.next_event()? {
-            Some(Ok(event)) => {
-                let wanted = part.holds(&event)
-                    && range.contains(&event.seq)
-                    && args.kind.as_ref().is_none_or(|kind| kind == event.fact.type_name());
-                let going = match (wanted, args.json) {
-                    (false, _) => true,
-                    (true, true) => render::out([scan.bytes(), b"\n"].concat())?,
-                    (true, false) => render::out_plain(&format!("{}\n", render::event::line(&event)))?,
-                };
-                if !going {
-                    return Ok(0);
-                }
+        match follow.next().await {
+            Ok(event) if print.event(&event, follow.bytes())? => {}
+            Ok(_) => return Ok(0),
+            Err(Error::Damaged { line, offset, seq, cause, .. }) => {
+                return Err(damaged(path, line, offset, seq, &cause));
             }
-            Some(Err(bad)) if args.follow && !bad.terminated => {
-                // The writer is in the middle of this line.
-                std::thread::sleep(FOLLOW_EVERY);
-                scan.again()?;
-            }
-            Some(Err(bad)) => return end_of_good(&path, &mut scan, bad),
-            None if args.follow => std::thread::sleep(FOLLOW_EVERY),
-            None => return Ok(0),
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// What is printed of the events, and how.
+struct Print<'a> {
+    args: &'a args::Log,
+    part: Part,
+    range: RangeInclusive<Seq>,
+}
+
+impl Print<'_> {
+    /// Prints the event, whose line has these bytes, if it is wanted. Says whether somebody still reads.
+    fn event(&mut self, event: &Event, bytes: &[u8]) -> Result<bool, Problem> {
+        let Print { args, part, range } = self;
+        let wanted = part.holds(event)
+            && range.contains(&event.seq)
+            && args.kind.as_ref().is_none_or(|kind| kind == event.fact.type_name());
+        match (wanted, args.json) {
+            (false, _) => Ok(true),
+            (true, true) => render::out([bytes, b"\n"].concat()),
+            (true, false) => render::out_plain(&format!("{}\n", render::event::line(event))),
         }
     }
 }
@@ -127,11 +158,16 @@ pub(crate) fn end_of_good(path: &Path, scan: &mut Scan<Reader>, bad: Bad) -> Res
         ));
         return Ok(0);
     }
-    Err(Problem::new(exit::LOG, format!("damaged log: line {}: {}", bad.line, bad.cause))
+    Err(damaged(path, bad.line, bad.offset, bad.seq, &bad.cause))
+}
+
+fn damaged(path: &Path, line: u64, offset: u64, seq: Seq, cause: &LineError) -> Problem {
+    let what = if cause.is_newer() { "log of a newer terret" } else { "damaged log" };
+    Problem::new(exit::LOG, format!("{what}: line {line}: {cause}"))
         .fact("log", path.display().to_string())
-        .fact("seq", bad.seq.to_string())
-        .fact("offset", bad.offset.to_string())
-        .fact("safe", "every event before it is intact; nothing was changed"))
+        .fact("seq", seq.to_string())
+        .fact("offset", offset.to_string())
+        .fact("safe", "every event before it is intact; nothing was changed")
 }
 
 fn print_header(path: &Path) -> Result<bool, Problem> {

@@ -1,10 +1,11 @@
 //! `terret sessions`: the list, one of it, the trash.
 
-use serde_json::json;
+use serde_json::{Map, json};
 use terret::core::project::Turns;
-use terret::store::{Condition, Listed, Scan};
+use terret::store::{Condition, Listed, PluginEvents, Scan};
 
 use super::fork;
+use super::run::here;
 use crate::args::{self, SessionAction};
 use crate::open;
 use crate::problem::Problem;
@@ -33,7 +34,7 @@ pub(crate) fn sessions(args: &args::Sessions) -> Result<u8, Problem> {
             let session = Listed::of(&path);
             match args.json {
                 true => render::out(format!("{}\n", as_json(&session)))?,
-                false => render::out_plain(&details(&session))?,
+                false => render::out_plain(&details(&session, &here()?))?,
             };
             Ok(0)
         }
@@ -49,6 +50,7 @@ fn state(session: &Listed) -> String {
         Condition::Running { pid } => format!("running (pid {pid})"),
         Condition::Open => "left open by a crash".into(),
         Condition::Torn { bytes, .. } => format!("torn tail ({bytes} bytes)"),
+        Condition::Damaged(why) if why.is_newer() => why.to_string(),
         Condition::Damaged(why) => format!("damaged: {why}"),
     }
 }
@@ -56,6 +58,7 @@ fn state(session: &Listed) -> String {
 /// The same for a table: what is damaged and where is `doctor`'s to say.
 fn short_state(session: &Listed) -> String {
     match &session.condition {
+        Condition::Damaged(why) if why.is_newer() => "of a newer terret".into(),
         Condition::Damaged(_) => "damaged".into(),
         Condition::Empty
         | Condition::Idle
@@ -79,7 +82,7 @@ fn as_line(session: &Listed) -> String {
     line.trim_end().to_owned()
 }
 
-fn details(session: &Listed) -> String {
+fn details(session: &Listed, here: &[String]) -> String {
     let mut text = format!("session  {}\nlog      {}\n", session.id, session.path.display());
     if let Some(header) = &session.header {
         text.push_str(&format!(
@@ -105,7 +108,20 @@ fn details(session: &Listed) -> String {
     if let Some(reason) = &session.last {
         text.push_str(&format!("ended    {}\n", ending::words(reason, 1)));
     }
+    let absent = || session.plugins.iter().filter(|(name, _)| !here.contains(name));
+    if let Some(count) = passed_over(absent().map(|(_, of)| of.events).sum()) {
+        text.push_str(&format!("skipped  {count}\n"));
+    }
+    if let Some((seq, name)) = absent().filter_map(|(name, of)| Some((of.context?, name))).min() {
+        text.push_str(&format!("needs    plugin `{name}`, from event {seq} on, to be gone on with\n"));
+    }
     text
+}
+
+/// How many events nobody here can tell anything of, in words; nothing if there are none.
+pub(crate) fn passed_over(events: u64) -> Option<String> {
+    let s = if events == 1 { "" } else { "s" };
+    (events > 0).then(|| format!("{events} event{s} of plugins that are not here"))
 }
 
 /// The turn that has no end yet.
@@ -126,12 +142,16 @@ fn as_json(session: &Listed) -> serde_json::Value {
         Condition::Running { .. } => "running",
         Condition::Open => "open",
         Condition::Torn { .. } => "torn",
+        Condition::Damaged(why) if why.is_newer() => "newer",
         Condition::Damaged(_) => "damaged",
     };
     let why = match &session.condition {
         Condition::Damaged(e) => Some(e.to_string()),
         _ => None,
     };
+    let of = |of: &PluginEvents| json!({"events": of.events, "context": of.context});
+    let plugins: Map<_, _> =
+        session.plugins.iter().map(|(name, events)| (name.clone(), of(events))).collect();
     json!({
         "id": session.id,
         "log": session.path,
@@ -143,6 +163,7 @@ fn as_json(session: &Listed) -> serde_json::Value {
         "events": session.events,
         "turns": session.turns,
         "pending": session.pending,
+        "plugins": plugins,
         "ending": session.last,
         "state": word,
         "why": why,

@@ -11,6 +11,8 @@ use terret::store::{Point, Scan};
 
 use super::fork;
 use super::log::end_of_good;
+use super::run::here;
+use super::sessions::passed_over;
 use crate::args;
 use crate::open;
 use crate::problem::Problem;
@@ -24,13 +26,16 @@ pub(crate) fn show(args: &args::Show) -> Result<u8, Problem> {
         return request(&path, address.point);
     }
     let mut scan = Scan::open(&path)?;
-    let mut transcript = Transcript::default();
+    let (mut transcript, here, mut absent) = (Transcript::default(), here()?, 0);
     let parent = scan.header().parent.clone();
     while let Some(next) = scan.next_event()? {
         match next {
             Ok(event) => {
                 if is_beyond(address.point, &event) {
-                    return Ok(0);
+                    break;
+                }
+                if let Fact::Plugin(event) = &event.fact {
+                    absent += u64::from(!here.iter().any(|name| name == event.plugin()));
                 }
                 let begins = |parent: &&Parent| event.seq == parent.taken();
                 if let Some(parent) = parent.as_ref().filter(begins)
@@ -44,10 +49,21 @@ pub(crate) fn show(args: &args::Show) -> Result<u8, Problem> {
                     return Ok(0);
                 }
             }
-            Err(bad) => return end_of_good(&path, &mut scan, bad),
+            Err(bad) => {
+                say(absent);
+                return end_of_good(&path, &mut scan, bad);
+            }
         }
     }
+    say(absent);
     Ok(0)
+}
+
+/// Says how many events were not shown because nobody here knows them.
+fn say(absent: u64) {
+    if let Some(count) = passed_over(absent) {
+        render::err(format!("note: {count}"));
+    }
 }
 
 /// Rebuilds the body of the last attempt at or before the point.

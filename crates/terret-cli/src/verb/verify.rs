@@ -77,7 +77,11 @@ fn as_text(path: &Path, report: &Report, ok: bool, head: Option<Head>) -> String
         ));
     }
     if let Some(bad) = &report.bad {
-        let what = if report.torn { "torn tail" } else { "damage" };
+        let what = match bad.cause.is_newer() {
+            true => "of a newer terret",
+            false if report.torn => "torn tail",
+            false => "damage",
+        };
         text.push_str(&format!(
             "  {what}: line {}, offset {}, at seq {}: {}\n",
             bad.line, bad.offset, bad.seq, bad.cause

@@ -175,3 +175,10 @@ pub struct PluginEvent {
     /// The payload.
     pub data: Raw,
 }
+
+impl PluginEvent {
+    /// The plugin that wrote it.
+    pub fn plugin(&self) -> &str {
+        self.kind.split('/').nth(1).unwrap_or_default()
+    }
+}

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::hook::{Approver, Plugin, Registry, Seams, sorted};
 use crate::limits::{IDLE_TIMEOUT_MS, MAX_MAIL, TOOL_GRACE_MS};
 use crate::model::Models;
-use crate::store::{BY, Fork, MemoryStore, Opened, Store, fork};
+use crate::store::{BY, Fork, MemoryStore, Opened, Store, check_plugin, fork};
 use crate::tool::{Permissions, Tool};
 use crate::world::{Context, Surroundings, World, surroundings};
 
@@ -229,7 +229,8 @@ impl Builder {
         builder.start(opened, Folds::default(), registry)
     }
 
-    /// Opens a session to go on with it. A turn left open by a dead writer waits for [`Agent::recover`].
+    /// Opens a session to go on with it. Fails if plugins wrote into it what later requests depend on and are not
+    /// installed here ([`Error::MissingPlugin`]). A turn left open by a dead writer waits for [`Agent::recover`].
     pub async fn resume(self, id: &str) -> Result<Agent, Error> {
         let (builder, registry) = self.assembled()?;
         builder.open(id, registry)
@@ -246,7 +247,8 @@ impl Builder {
         id: Option<SessionId>,
     ) -> Result<Agent, Error> {
         let (builder, registry) = self.assembled()?;
-        let plan = Fork { boundary, id: builder.id(id)?, now: builder.clock.epoch_ms() };
+        let (now, plugins) = (builder.clock.epoch_ms(), registry.names());
+        let plan = Fork { boundary, id: builder.id(id)?, now, plugins };
         let (store, source) = (builder.store.clone(), source.to_owned());
         // A long log takes a while to copy.
         let made = tokio::task::spawn_blocking(move || fork(|| store.read(&source), &*store, plan)).await;
@@ -260,11 +262,16 @@ impl Builder {
     }
 
     fn open(self, id: &str, registry: Arc<Registry>) -> Result<Agent, Error> {
-        let mut folds = Folds::default();
+        let (mut folds, here, mut lacks) = (Folds::default(), registry.names(), Ok(()));
         let opened = self.store.open(id, &mut |event| {
+            if lacks.is_ok() {
+                lacks = check_plugin(event, |name| here.iter().any(|here| here == name));
+            }
             folds.state.apply(&event.fact);
             folds.fold(event);
         })?;
+        // Nothing was written yet.
+        lacks?;
         self.start(opened, folds, registry)
     }
 

@@ -46,6 +46,11 @@ impl Registry {
         self.parts().now.clone()
     }
 
+    /// Names of the plugins.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.parts().plugins.iter().map(|part| part.plugin.name().to_owned()).collect()
+    }
+
     /// Puts one more plugin in its place among those that are there.
     pub(crate) fn install(self: &Arc<Self>, plugin: Arc<dyn Plugin>) -> Result<Installed, Error> {
         let part = Part::of(plugin)?;

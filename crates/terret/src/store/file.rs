@@ -151,11 +151,7 @@ impl Store for FileStore {
         }
         refuse_network(&*fs, &dir)?;
         let lock = Lock::take(&*fs, &dir, id, crate::clock::epoch_ms())?;
-        let mut context = None;
-        let (mut scan, known) = skim(&fs, &path, &mut |event| {
-            context = context.take().or_else(|| super::list::needs_plugin(event));
-            fold(event);
-        })?;
+        let (mut scan, known) = skim(&fs, &path, fold)?;
         let owner = &scan.header().id;
         if owner.as_str() != id {
             // Two writers of one session, each in its own copy, would hand out the same keys.
@@ -164,7 +160,6 @@ impl Store for FileStore {
         }
         let mut index = known.map(Known::into_index).unwrap_or_default();
         let bad = scan.fold_placed(&mut |event, place| {
-            context = context.take().or_else(|| super::list::needs_plugin(event));
             index.note(event.seq, event.time, &event.fact, place);
             fold(event);
         })?;
@@ -179,9 +174,6 @@ impl Store for FileStore {
             None if scan.unterminated() => Repair::Newline,
             None => Repair::None,
         };
-        if let Some((seq, plugin)) = context {
-            return Err(Error::MissingPlugin { seq, plugin });
-        }
         let cut_bytes = bad.map(|_| length - scan.offset());
         let file = fs.open(&path, Access::Append).map_err(Error::io("open", &path))?;
         // No line says that a sync was ever done: the writers before may have died before the first.

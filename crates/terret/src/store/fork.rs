@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 
 use terret_core::decided::Decided;
-use terret_core::fact::{Fact, Removal};
+use terret_core::fact::{Fact, Rel, Removal};
 use terret_core::id::{Digest, Seq, SessionId};
 use terret_core::input::{Input, Recovery};
 use terret_core::limits::MAX_LINE_BYTES;
@@ -12,7 +12,6 @@ use terret_core::machine::Machine;
 use terret_core::project::OpenTurn;
 use terret_core::state::State;
 
-use super::list::needs_plugin;
 use super::{BY, Process, Scan, Store};
 use crate::error::Error;
 
@@ -28,6 +27,19 @@ pub struct Fork {
     pub id: SessionId,
     /// Epoch milliseconds.
     pub now: u64,
+    /// The plugins that are here: events of others that later requests depend on are not taken along.
+    pub plugins: Vec<String>,
+}
+
+/// Fails if what this event says is needed for later requests, and its plugin is not among those that are here.
+pub(crate) fn check_plugin(event: &Event, here: impl FnOnce(&str) -> bool) -> Result<(), Error> {
+    if let Fact::Plugin(written) = &event.fact
+        && written.rel == Rel::Context
+        && !here(written.plugin())
+    {
+        return Err(Error::MissingPlugin { seq: event.seq, plugin: written.plugin().to_owned() });
+    }
+    Ok(())
 }
 
 /// Makes a new session in `into` that begins with the log `source` reads, up to the boundary, and gives its header.
@@ -37,14 +49,14 @@ pub struct Fork {
 /// at the boundary, and the removal of what waited there: that stays with the parent. Nothing is run, and nobody
 /// holds the new session afterwards. It is there complete or not at all.
 ///
-/// Fails if the boundary is not in the source, if the source is damaged before it, if going on there takes a plugin,
-/// or if the id is taken.
+/// Fails if the boundary is not in the source, if the source is damaged before it, if going on there takes a plugin
+/// that is not here, or if the id is taken.
 pub fn fork<R: Read>(
     source: impl Fn() -> Result<Scan<R>, Error>,
     into: &dyn Store,
     fork: Fork,
 ) -> Result<SessionHeader, Error> {
-    let cut = Cut::find(&source, fork.boundary)?;
+    let cut = Cut::find(&source, &fork)?;
     let header = SessionHeader {
         kind: SessionTag::Session,
         format: FORMAT,
@@ -88,21 +100,19 @@ struct Cut {
 }
 
 impl Cut {
-    fn find<R: Read>(
-        source: impl Fn() -> Result<Scan<R>, Error>,
-        boundary: Option<Seq>,
-    ) -> Result<Self, Error> {
+    fn find<R: Read>(source: impl Fn() -> Result<Scan<R>, Error>, fork: &Fork) -> Result<Self, Error> {
         let mut looks = LOOKS;
         loop {
             looks -= 1;
-            if let Some(cut) = Cut::read(source()?, boundary, looks > 0)? {
+            if let Some(cut) = Cut::read(source()?, fork, looks > 0)? {
                 return Ok(cut);
             }
         }
     }
 
     /// Reads up to the boundary. `None`, where it may be read `again`: a writer was in the middle of a line.
-    fn read(mut scan: Scan<impl Read>, boundary: Option<Seq>, again: bool) -> Result<Option<Self>, Error> {
+    fn read(mut scan: Scan<impl Read>, fork: &Fork, again: bool) -> Result<Option<Self>, Error> {
+        let boundary = fork.boundary;
         let (mut state, mut open) = (State::default(), OpenTurn::default());
         let wanted = |tip: &Tip| boundary.is_none_or(|boundary| tip.next_seq() <= boundary);
         while wanted(scan.tip())
@@ -114,9 +124,7 @@ impl Cut {
                 Err(bad) if !bad.terminated && again => return Ok(None),
                 Err(bad) => return Err(bad.into_error(scan.path())),
             };
-            if let Some((seq, plugin)) = needs_plugin(&event) {
-                return Err(Error::MissingPlugin { seq, plugin });
-            }
+            check_plugin(&event, |name| fork.plugins.iter().any(|here| here == name))?;
             state.apply(&event.fact);
             open.fold(&event);
         }

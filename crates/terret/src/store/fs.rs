@@ -161,6 +161,11 @@ impl Reader {
     pub fn new(file: Arc<dyn File>) -> Self {
         Reader { file, at: 0 }
     }
+
+    /// The file.
+    pub(super) fn into_file(self) -> Arc<dyn File> {
+        self.file
+    }
 }
 
 impl Read for Reader {

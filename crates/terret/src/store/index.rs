@@ -7,11 +7,14 @@
 
 mod known;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use terret_core::fact::{EndReason, Fact, Rel, SurfaceReplaced};
 use terret_core::id::{Digest, Seq};
 use terret_core::message::Source;
 
+use super::PluginEvents;
 pub(super) use known::{Known, skim};
 
 /// Name of the file.
@@ -72,6 +75,7 @@ pub(super) struct Summary {
     pub(super) last: Option<EndReason>,
     pub(super) updated: u64,
     pub(super) events: u64,
+    pub(super) plugins: BTreeMap<String, PluginEvents>,
 }
 
 /// What the index says of the log up to one line, at which the session rested.
@@ -187,6 +191,11 @@ impl Summary {
         // The pieces of an open answer may come behind what came after them.
         if seq >= self.events {
             (self.events, self.updated) = (seq + 1, time);
+        }
+        if let Fact::Plugin(plugin) = fact {
+            let of = self.plugins.entry(plugin.plugin().to_owned()).or_default();
+            of.events += 1;
+            of.context = of.context.or((plugin.rel == Rel::Context).then_some(seq));
         }
         if let Fact::TurnEnd(end) = fact {
             self.turns += 1;

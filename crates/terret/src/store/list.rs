@@ -1,11 +1,13 @@
 //! Finding sessions: the list, and what an address means. One damaged file never hides the others.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terret_core::fact::{EndReason, Fact, Rel};
+use serde::{Deserialize, Serialize};
+use terret_core::fact::EndReason;
 use terret_core::id::{Seq, SessionId};
-use terret_core::line::{Event, SessionHeader};
+use terret_core::line::SessionHeader;
 use terret_core::state::State;
 
 use super::begin::never_begun;
@@ -35,6 +37,8 @@ pub struct Listed {
     pub updated: u64,
     /// Messages that wait.
     pub pending: usize,
+    /// What plugins wrote, by plugin.
+    pub plugins: BTreeMap<String, PluginEvents>,
     /// What state it is in.
     pub condition: Condition,
 }
@@ -46,6 +50,15 @@ enum Look {
     Index,
     /// All of it.
     Everything,
+}
+
+/// The events one plugin wrote into a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluginEvents {
+    /// How many.
+    pub events: u64,
+    /// The first without which later requests would differ.
+    pub context: Option<Seq>,
 }
 
 /// What state a session is in.
@@ -172,6 +185,7 @@ impl Listed {
             last: None,
             updated: 0,
             pending: 0,
+            plugins: BTreeMap::new(),
             condition: Condition::Idle,
         };
         if let Err(e) = listed.read(fs, how) {
@@ -231,17 +245,8 @@ impl Listed {
     }
 
     fn say(&mut self, summary: Summary) {
-        let Summary { title, turns, last, updated, events } = summary;
+        let Summary { title, turns, last, updated, events, plugins } = summary;
         (self.title, self.turns, self.last) = (title, turns, last);
-        (self.updated, self.events) = (updated, events);
+        (self.updated, self.events, self.plugins) = (updated, events, plugins);
     }
-}
-
-/// A plugin event that later requests depend on, of a plugin that is not here.
-pub(super) fn needs_plugin(event: &Event) -> Option<(Seq, String)> {
-    let Fact::Plugin(plugin) = &event.fact else {
-        return None;
-    };
-    let name = plugin.kind.split('/').nth(1).unwrap_or_default();
-    (plugin.rel == Rel::Context).then(|| (event.seq, name.to_owned()))
 }

@@ -108,7 +108,7 @@ fn note_in(file: Arc<dyn File>) -> Option<Owner> {
 }
 
 /// Whether this open file is the one that stands at `path`.
-fn is_at(fs: &dyn FileSystem, file: &dyn File, path: &Path) -> bool {
+pub(super) fn is_at(fs: &dyn FileSystem, file: &dyn File, path: &Path) -> bool {
     matches!((file.meta(), fs.meta(path)), (Ok(ours), Ok(there)) if ours.id == there.id)
 }
 

@@ -1,6 +1,6 @@
 //! Reading a log from its start, line by line, and telling a torn tail from damage.
 
-use std::io::{BufRead, BufReader, Read, Seek as _};
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -82,16 +82,7 @@ impl<R: Read> Scan<R> {
     }
 }
 
-impl<R: Read + std::io::Seek> Scan<R> {
-    /// Goes back behind the last good line, to read again what was bad: a writer may have been at it.
-    pub fn again(&mut self) -> Result<(), Error> {
-        let to = std::io::SeekFrom::Start(self.offset);
-        self.line_no -= 1;
-        self.reader.seek(to).map(|_| ()).map_err(Error::io("read", &self.path))
-    }
-}
-
-impl<R: Read + std::io::Seek> Scan<R> {
+impl<R: Read + Seek> Scan<R> {
     /// Goes on behind a line that is known to be there.
     pub(super) fn go_behind(&mut self, mark: &Mark) -> Result<(), Error> {
         self.reader.seek(std::io::SeekFrom::Start(mark.end)).map_err(Error::io("read", &self.path))?;
@@ -117,7 +108,10 @@ impl<R: Read> Scan<R> {
         if !terminated {
             return Err(not_a_log("the header line is cut".into()));
         }
-        let header = SessionHeader::parse(&line).map_err(|e| not_a_log(e.to_string()))?;
+        let header = SessionHeader::parse(&line).map_err(|cause| match cause.is_newer() {
+            true => Error::Damaged { path: path.to_owned(), line: 1, offset: 0, seq: 0, cause },
+            false => not_a_log(cause.to_string()),
+        })?;
         Ok(Scan {
             fs: Arc::new(LocalFs::default()),
             reader,
@@ -179,6 +173,11 @@ impl<R: Read> Scan<R> {
         &self.path
     }
 
+    /// What the lines come from. Set back to [`Scan::offset`], it gives a bad line once more.
+    pub(super) fn reader(&mut self) -> &mut BufReader<R> {
+        &mut self.reader
+    }
+
     /// The bytes of the line last returned, without its newline.
     pub fn bytes(&self) -> &[u8] {
         &self.line
@@ -203,11 +202,11 @@ impl<R: Read> Scan<R> {
         if self.line.is_empty() && !terminated {
             return Ok(None);
         }
-        self.line_no += 1;
         let seq = self.tip.next_seq();
         let checked = self.tip.read(&self.line, |line| Ok((read(line)?, line.d, torn::writer(line)?)));
         Ok(Some(match checked {
             Ok((made, d, writer)) => {
+                self.line_no += 1;
                 self.offset += self.line.len() as u64 + u64::from(terminated);
                 self.unterminated = !terminated;
                 self.synced = self.synced.max(d);
@@ -217,7 +216,7 @@ impl<R: Read> Scan<R> {
                 }
                 Ok(made)
             }
-            Err(cause) => Err(Bad { line: self.line_no, offset: self.offset, seq, cause, terminated }),
+            Err(cause) => Err(Bad { line: self.line_no + 1, offset: self.offset, seq, cause, terminated }),
         }))
     }
 

@@ -16,7 +16,7 @@ pub(super) const MARKER: &str = "poisoned";
 const LOOKS: usize = 16;
 
 /// The end of every line from its checksum on.
-const CRC_TAIL: &[u8] = br#","crc":"00000000"}"#;
+pub(super) const CRC_TAIL: &[u8] = br#","crc":"00000000"}"#;
 
 /// Whether the bytes of the line are those that some writer wrote: then it is wrong for another reason than a
 /// crash.

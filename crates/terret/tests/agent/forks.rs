@@ -147,7 +147,7 @@ async fn files_fork_like_memory_and_the_child_needs_no_parent() {
     let last = events(parent.clone()).len() as Seq - 1;
     for boundary in 0..=last {
         let name = format!("at-{boundary}");
-        let plan = Fork { boundary: Some(boundary), id: id(&name), now: 1 };
+        let plan = Fork { boundary: Some(boundary), id: id(&name), now: 1, plugins: vec![] };
         fork(|| store.read("parent"), &store, plan).unwrap();
         assert_fork(&parent, &std::fs::read(store.log_path(&name)).unwrap(), boundary);
         let listed = Listed::of(&store.log_path(&name));

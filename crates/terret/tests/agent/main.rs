@@ -28,3 +28,4 @@ mod subscribe;
 mod support;
 mod surface;
 mod turns;
+mod vocabulary;

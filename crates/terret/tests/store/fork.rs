@@ -11,7 +11,7 @@ use terret::store::{Condition, FileStore, Fork, Listed, Scan, Store, fork};
 use crate::support::{Home, ID, lines, of_another_boot, read, whole_log};
 
 fn plan(boundary: Option<u64>) -> Fork {
-    Fork { boundary, id: "child".parse().unwrap(), now: 1 }
+    Fork { boundary, id: "child".parse().unwrap(), now: 1, plugins: vec![] }
 }
 
 fn make(home: &Home) -> Result<(), Error> {

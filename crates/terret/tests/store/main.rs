@@ -5,6 +5,7 @@ mod begin;
 mod cuts;
 mod flips;
 mod fold;
+mod follow;
 mod fork;
 mod full;
 mod index;

@@ -95,6 +95,7 @@ fn about(log: &Listed) -> String {
                 "do        nothing: the next run keeps these bytes in a file of their own, and goes on";
             ("torn", vec![place, found, todo.to_owned()])
         }
+        Condition::Damaged(e) if e.is_newer() => ("newer", damage(&log.path, e)),
         Condition::Damaged(e) => ("damaged", damage(&log.path, e)),
     };
     let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();

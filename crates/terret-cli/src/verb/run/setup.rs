@@ -328,6 +328,12 @@ pub(crate) fn standard(builder: Builder, retry: Retry, budget: Budget) -> Builde
     builder.plugin(retry).plugin(Repeat::default()).plugin(budget)
 }
 
+/// Their names.
+pub(crate) fn here() -> Result<Vec<String>, Problem> {
+    let builder = Agent::builder(Arc::new(Providers::new(Box::new(|_| None))));
+    Ok(standard(builder, Retry::default(), Budget::all()).plugin_order()?)
+}
+
 fn read(path: &Path) -> Result<String, Problem> {
     std::fs::read_to_string(path)
         .map_err(|e| Problem::new(exit::USAGE, format!("cannot read `{}`: {e}", path.display())))

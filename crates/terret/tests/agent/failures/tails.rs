@@ -86,7 +86,7 @@ async fn case_003_a_seq_that_comes_twice_is_refused_and_both_branches_stay() {
         read += 1;
     }
     assert_eq!(read, first + 1);
-    let plan = |boundary| Fork { boundary, id: "new".parse().unwrap(), now: 1 };
+    let plan = |boundary| Fork { boundary, id: "new".parse().unwrap(), now: 1, plugins: vec![] };
     let whole = fork(|| Scan::open(&path), &store, plan(None)).err().unwrap();
     assert!(matches!(whole, Error::Damaged { .. }), "no silent prefix: {whole:?}");
 
