@@ -64,7 +64,8 @@ fn every_file_is_as_listed() {
     let hash = |path: &Path| Digest::of(&std::fs::read(path).unwrap()).to_string()[..16].to_owned();
     let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
     let mut found: Vec<_> = entries.map(|path| (name(&path), hash(&path))).collect();
-    (listed.sort(), found.sort());
+    listed.sort();
+    found.sort();
     let rows = |of: &[(String, String)], but: &[(String, String)]| {
         let rows =
             of.iter().filter(|row| !but.contains(row)).map(|(file, hash)| format!("| `{file}` | {hash} |"));
