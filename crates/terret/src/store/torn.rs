@@ -51,10 +51,8 @@ pub(super) fn writer(line: &Line<'_>) -> Result<Option<WriterOpened>, LineError>
     if line.kind != "writer/opened" {
         return Ok(None);
     }
-    Ok(match line.event()?.fact {
-        Fact::WriterOpened(opened) => Some(opened),
-        _ => None,
-    })
+    let fact = line.event()?.fact;
+    Ok(if let Fact::WriterOpened(opened) = fact { Some(opened) } else { None })
 }
 
 /// Whether a sync of the last writer of this log failed.

@@ -29,7 +29,7 @@ fn a_fork_has_every_byte_of_its_parent() {
     for (name, log) in logs() {
         let store = MemoryStore::default();
         store.put("parent", log.clone());
-        let plan = Fork { boundary: None, id: "child".parse().unwrap(), now: 1 };
+        let plan = Fork { boundary: None, id: "child".parse().unwrap(), now: 1, plugins: vec![] };
         let made = fork(|| store.read("parent"), &store, plan);
         if NOT_WHOLE.contains(&name.as_str()) {
             let refused = made.err().unwrap_or_else(|| panic!("{name} was forked"));
