@@ -105,7 +105,8 @@ async fn poisoned(steps: fn(Step) -> bool, how: io::ErrorKind, said: &str) {
         wait_until(|| !lives(&pid)).await;
     }
     assert!(agent.prompt("more").await.is_err(), "nothing more is taken");
-    drop(agent);
+    // Behind this the driver has let go of the session.
+    assert!(agent.shutdown().await.is_err(), "a poisoned session ended well");
     let log = std::fs::read(store.log_path(ID)).unwrap();
     assert!(!String::from_utf8_lossy(&log).contains("turn/end"), "an end was written");
 

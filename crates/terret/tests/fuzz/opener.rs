@@ -15,7 +15,7 @@ use terret::error::Error;
 use terret::inspect;
 use terret::model::Providers;
 use terret::model::script::ScriptAdapter;
-use terret::store::{FileStore, Journal, Listed, Opened, Process, Store};
+use terret::store::{FileStore, Journal, Listed, Opened, Process, Scan, Store};
 
 use crate::mend::versions;
 
@@ -123,9 +123,13 @@ impl Home {
         self.files().into_iter().find(|(name, _)| name.starts_with("torn-")).map(|(_, bytes)| bytes)
     }
 
+    /// Opens it, and reads what a reader finds.
     fn open(&self) -> Result<(Opened, Vec<Event>), Error> {
-        let mut events = Vec::new();
-        let opened = self.store.open(ID, &mut |event| events.push(event.clone()))?;
+        let opened = self.store.open(ID, &mut |_| {})?;
+        let (mut scan, mut events) = (Scan::open(&self.log())?, Vec::new());
+        while let Some(Ok(event)) = scan.next_event()? {
+            events.push(event);
+        }
         Ok((opened, events))
     }
 }
