@@ -11,11 +11,12 @@ use terret::Agent;
 use terret::core::chunk::{Chunk, Finish, FinishKind};
 use terret::core::fact::{
     AssistantChunk, AssistantMessage, EndReason, Fact, InboxAdded, InboxClaimed, Lane, RequestAttempt,
-    StepEnd, StepStart, TurnEnd, TurnStart, UserMessage,
+    StepEnd, StepStart, SurfaceReplaced, TurnEnd, TurnStart, UserMessage, WriterIdle,
 };
 use terret::core::id::{Digest, MsgId};
 use terret::core::line::{FORMAT, SessionHeader, SessionTag};
 use terret::core::message::{Block, Message, Role, Source};
+use terret::core::project::Request;
 use terret::model::Providers;
 use terret::model::script::ScriptAdapter;
 use terret::store::{FileStore, Journal, Scan, Store};
@@ -32,8 +33,12 @@ const OVER: usize = 5;
 /// Events of the session that is opened.
 const LONG: u64 = 1_000_000;
 
-/// Pieces of each of its answers.
-const PIECES: u32 = 10_000;
+/// Pieces of each of its answers: some four kilobytes.
+const PIECES: u32 = 256;
+
+/// Turns after which all but the last few are replaced by a summary, as a window of a million tokens demands.
+const COMPACTED: u32 = 500;
+const KEPT: usize = 50;
 
 /// What a piece says: four words, and a line of about 180 bytes.
 const WORDS: &str = "four words of it ";
@@ -51,8 +56,17 @@ fn main() {
     println!("store: reading back with every check, MB/s\t{:.0}", speed(spent));
     println!("store: reading back a line\t{:.0}", spent / (READS * BATCH) as f64);
     long(&store);
-    // In a process of its own: what was needed to write the log is no memory of opening it.
-    let opened = Command::new(std::env::current_exe().unwrap()).env("OPEN", home.path()).output().unwrap();
+    let index = store.sessions().join("long/index.jsonl");
+    assert!(index.exists());
+    opened(home.path(), "by its index");
+    std::fs::remove_file(index).unwrap();
+    opened(home.path(), "from its start");
+}
+
+/// In a process of its own: what was needed to write the log is no memory of opening it.
+fn opened(sessions: &Path, how: &str) {
+    let mut open = Command::new(std::env::current_exe().unwrap());
+    let opened = open.env("OPEN", sessions).env("HOW", how).output().unwrap();
     assert!(opened.status.success(), "{}", String::from_utf8_lossy(&opened.stderr));
     print!("{}", String::from_utf8(opened.stdout).unwrap());
 }
@@ -100,9 +114,13 @@ fn read_once(log: &[u8], payloads: bool) -> f64 {
     (cpu_ns(ClockId::ThreadCPUTime) - started) as f64
 }
 
-/// A session of turns with one long answer each.
+/// A session of turns with one answer each, whose past is replaced now and then. It comes to rest at its end.
 fn long(store: &FileStore) {
-    let mut journal = Journal::new(store.create(header("long")).unwrap());
+    let opened = store.create(header("long")).unwrap();
+    let writer = Fact::WriterOpened(opened.writer());
+    let mut journal = Journal::new(opened);
+    journal.push(1_790_000_000_000, &writer).unwrap();
+    let (mut first_message, mut answers) = (None, Vec::new());
     let mut push = |facts: &[Fact]| {
         for fact in facts {
             journal.push(1_790_000_000_000, fact).unwrap();
@@ -120,7 +138,7 @@ fn long(store: &FileStore) {
             replaces: None,
         })]);
         let (digest, wire, wire_digest, bytes) = (Digest::of(b""), None, None, None);
-        push(&[
+        let attempted = push(&[
             Fact::TurnStart(TurnStart { turn }),
             Fact::InboxClaimed(InboxClaimed { turn, msgs: vec![id] }),
             Fact::StepStart(StepStart { turn, step: 1, admits: 1 }),
@@ -135,15 +153,24 @@ fn long(store: &FileStore) {
                 bytes,
             }),
         ]);
+        first_message.get_or_insert(attempted - 1);
         let pieces = vec![piece(turn); BATCH];
         let first = (0..PIECES / BATCH as u32).map(|_| push(&pieces)).min().unwrap() + 1 - BATCH as u64;
         let last = push(&pieces);
         let end = Fact::TurnEnd(TurnEnd { turn, reason: EndReason::Completed });
         let written = push(&[answer(turn, [first, last]), Fact::StepEnd(StepEnd { turn, step: 1 }), end]);
+        answers.push(written - 2);
+        if let (Some(first), 0) = (first_message, turn % COMPACTED) {
+            let message = Message::user(MsgId(format!("summary-{turn}").into()), "What was before.");
+            let range = [first, answers[answers.len() - 1 - KEPT]];
+            push(&[Fact::SurfaceReplaced(SurfaceReplaced { range, message, by: "bench".into() })]);
+        }
         if written + 1 >= LONG {
             break;
         }
     }
+    push(&[Fact::WriterIdle(WriterIdle {})]);
+    journal.rest(0);
 }
 
 /// Opens the long session as a program does, and says what that took.
@@ -151,32 +178,35 @@ fn open(sessions: &Path) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let player = ScriptAdapter::new().with("m", "say Yes.\n").unwrap();
     let models = Arc::new(Providers::new(Box::new(|_| None)).with_adapter("script", player));
-    let started = cpu_ns(ClockId::ProcessCPUTime);
+    let (clock, started) = (std::time::Instant::now(), cpu_ns(ClockId::ProcessCPUTime));
     let agent = Agent::builder(models).model("script:m").unwrap().store(FileStore::new(sessions));
     let agent = runtime.block_on(agent.resume("long")).unwrap();
-    let spent = cpu_ns(ClockId::ProcessCPUTime) - started;
+    let (spent, took) = (cpu_ns(ClockId::ProcessCPUTime) - started, clock.elapsed());
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB"));
     let peak = peak.unwrap().trim().parse::<f64>().unwrap() * 1024.0;
     drop(agent);
 
     let mut scan = Scan::open(&FileStore::new(sessions).log_path("long")).unwrap();
-    let (mut events, mut words) = (0_u64, 0);
+    let mut request = Request::default();
     while let Some(event) = scan.next_event().unwrap() {
-        events += 1;
-        words += match event.unwrap().fact {
-            Fact::AssistantMessage(answer) => answer.message.text().len(),
-            _ => 0,
-        };
+        request.fold(&event.unwrap());
     }
+    let events = scan.tip().next_seq();
     assert!(events >= LONG);
-    println!("store: events of a long session\t{events}");
-    println!("store: opening it, CPU\t{:.0}", spent as f64 / 1e6);
-    println!("store: opening it, peak memory\t{:.1}", peak / 1e6);
-    println!(
-        "store: opening it, peak memory less its messages twice\t{:.1}",
-        (peak - 2.0 * words as f64) / 1e6
-    );
+    let messages = request.messages().list();
+    let words: usize = messages.iter().map(|message| message.message.text().len()).sum();
+    let how = std::env::var("HOW").unwrap();
+    if how == "by its index" {
+        println!("store: events of a long session\t{events}");
+        println!("store: its conversation in messages\t{}", messages.len());
+        println!("store: its conversation\t{:.1}", words as f64 / 1e6);
+    }
+    println!("store: opening it {how}\t{:.0}", took.as_secs_f64() * 1e3);
+    println!("store: opening it {how}, CPU\t{:.0}", spent as f64 / 1e6);
+    println!("store: opening it {how}, peak memory\t{:.1}", peak / 1e6);
+    let rest = (peak - 2.0 * words as f64) / 1e6;
+    println!("store: opening it {how}, peak memory less its messages twice\t{rest:.1}");
 }
 
 fn piece(turn: u32) -> Fact {

@@ -46,9 +46,22 @@ const STORE: &[Figure] = &[
     ("store: reading back a line", "ns", Shown),
     ("store: reading back with every check, MB/s", "", Shown),
     ("store: events of a long session", "", Shown),
-    ("store: opening it, CPU", "ms", Most(800.0)),
-    ("store: opening it, peak memory", "MB", Shown),
-    ("store: opening it, peak memory less its messages twice", "MB", Most(30.0)),
+    ("store: its conversation in messages", "", Shown),
+    ("store: its conversation", "MB", Shown),
+    ("store: opening it by its index", "ms", Most(50.0)),
+    ("store: opening it by its index, CPU", "ms", Shown),
+    ("store: opening it by its index, peak memory", "MB", Shown),
+    ("store: opening it by its index, peak memory less its messages twice", "MB", Most(30.0)),
+    ("store: opening it from its start", "ms", Most(1_000.0)),
+    ("store: opening it from its start, CPU", "ms", Shown),
+    ("store: opening it from its start, peak memory", "MB", Shown),
+    ("store: opening it from its start, peak memory less its messages twice", "MB", Most(30.0)),
+];
+
+const BARRIERS: &[Figure] = &[
+    ("barriers: of 1,000 bare files, a second", "", Shown),
+    ("barriers: of 1,000 sessions, a second", "", Shown),
+    ("barriers: sessions beside bare files, %", "", Least(80.0)),
 ];
 
 /// How much more the same work may cost with a thousand times as much behind it: caches are not free.
@@ -88,7 +101,9 @@ pub(super) fn scale(_: &Bench) -> Result<Vec<Row>> {
 
 /// Writing and reading a log.
 pub(super) fn store(_: &Bench) -> Result<Vec<Row>> {
-    rows(STORE, &printed("terret", "store")?)
+    let mut all = rows(STORE, &printed("terret", "store")?)?;
+    all.extend(rows(BARRIERS, &printed("terret", "barriers")?)?);
+    Ok(all)
 }
 
 fn rows(figures: &[Figure], printed: &str) -> Result<Vec<Row>> {

@@ -16,12 +16,14 @@ use crate::limits::MAX_INDEX_BYTES;
 use crate::store::Scan;
 use crate::store::fs::{Access, File, FileSystem, LocalFs, Meta, Reader};
 
+/// Bytes read at once: a few lines.
+const CLOSE_BYTES: usize = 2 << 10;
+
 /// Where to look in a log, up to a line at which its session rested.
 pub(in crate::store) struct Known {
-    log: Arc<dyn File>,
     mark: Mark,
-    /// Lines to fold.
-    lines: Vec<Place>,
+    /// What is to be folded.
+    events: Vec<Event>,
     valid: u64,
 }
 
@@ -35,9 +37,7 @@ pub(in crate::store) fn skim(
     let mut scan = Scan::over(fs, path, |file| file)?;
     let known = Known::of(&**fs, path);
     if let Some(known) = &known {
-        for event in known.events() {
-            fold(&event.map_err(Error::io("read", path))?);
-        }
+        known.events.iter().for_each(fold);
         scan.go_behind(known.mark())?;
     }
     Ok((scan, known))
@@ -68,12 +68,9 @@ impl Known {
         let (mark, valid) = (records[last].0.mark.clone(), records[last].1);
         let lines: Vec<Place> =
             records[..=last].iter().flat_map(|(record, _)| &record.lines).copied().collect();
-        let known = Known { log: file, mark, lines: needed(lines), valid };
-        known
-            .lines
-            .iter()
-            .all(|place| known.bytes(place).is_some_and(|line| place.fits(&line)))
-            .then_some(known)
+        let mut log = Lines::of(&*file);
+        let events = needed(lines).iter().map(|place| place.event(&mut log)).collect::<Option<_>>()?;
+        Some(Known { mark, events, valid })
     }
 
     /// What is said of a session that rests at the end of its log, without a look at what happened before.
@@ -89,15 +86,6 @@ impl Known {
         &self.mark
     }
 
-    /// The events to fold, in order. They were checked when this was made; an error is the disk's.
-    pub(in crate::store) fn events(&self) -> impl Iterator<Item = std::io::Result<Event>> {
-        let gone = || std::io::Error::other("a line that was there a moment ago is not");
-        self.lines.iter().map(move |place| {
-            let bytes = self.bytes(place).ok_or_else(gone)?;
-            Line::parse(&bytes).and_then(|line| line.event()).map_err(std::io::Error::other)
-        })
-    }
-
     /// The index, to go on behind the mark.
     pub(in crate::store) fn into_index(self) -> Index {
         Index {
@@ -109,24 +97,22 @@ impl Known {
             off: false,
         }
     }
-
-    fn bytes(&self, place: &Place) -> Option<Vec<u8>> {
-        line(&*self.log, place.1, place.2)
-    }
 }
 
 impl Place {
-    /// Whether this is the line that was noted, whole.
-    fn fits(&self, line: &[u8]) -> bool {
-        Line::parse(line).is_ok_and(|line| line.seq == self.0 && line.event().is_ok())
+    /// The event of this line; `None` if it is not the line that was noted, whole.
+    fn event(&self, log: &mut Lines<'_>) -> Option<Event> {
+        let line = log.get(self.1, self.2)?;
+        Line::parse(line).ok().filter(|line| line.seq == self.0)?.event().ok()
     }
 }
 
 impl Mark {
     /// Whether the log has this line where it is said to be.
     fn is_in(&self, log: &dyn File) -> bool {
-        let line = self.end.checked_sub(self.at).and_then(|length| line(log, self.at, length));
-        line.is_some_and(|line| Line::parse(&line).is_ok_and(|l| l.seq == self.seq && l.h == Some(self.h)))
+        let mut lines = Lines::of(log);
+        let line = self.end.checked_sub(self.at).and_then(|length| lines.get(self.at, length));
+        line.is_some_and(|line| Line::parse(line).is_ok_and(|l| l.seq == self.seq && l.h == Some(self.h)))
     }
 }
 
@@ -175,17 +161,43 @@ fn records(fs: &dyn FileSystem, path: &Path) -> Option<Vec<(Record, u64)>> {
     Some(records)
 }
 
-/// The line of so many bytes, newline included, that begins there.
-fn line(log: &dyn File, at: u64, length: u64) -> Option<Vec<u8>> {
-    let mut line = vec![0; usize::try_from(length).ok().filter(|n| *n <= MAX_LINE_BYTES)?];
-    let mut read = 0;
-    while read < line.len() {
-        match log.read_at(&mut line[read..], at + read as u64).ok()? {
-            0 => return None,
-            n => read += n,
-        }
+/// Lines of a log by their places. Those that stand close to each other are read together.
+struct Lines<'a> {
+    log: &'a dyn File,
+    at: u64,
+    read: Vec<u8>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(log: &'a dyn File) -> Self {
+        Lines { log, at: 0, read: Vec::new() }
     }
-    (line.pop() == Some(b'\n')).then_some(line)
+
+    /// The line that stands there, of so many bytes with its newline; `None` if no line does.
+    fn get(&mut self, at: u64, length: u64) -> Option<&[u8]> {
+        let length = usize::try_from(length).ok().filter(|n| (1..=MAX_LINE_BYTES).contains(n))?;
+        let inside = |lines: &Self| at.checked_sub(lines.at).and_then(|skip| usize::try_from(skip).ok());
+        let held = inside(self).is_some_and(|skip| skip.saturating_add(length) <= self.read.len());
+        if !held {
+            self.fill(at, length)?;
+        }
+        let skip = inside(self)?;
+        self.read.get(skip..skip.checked_add(length)?)?.strip_suffix(b"\n")
+    }
+
+    fn fill(&mut self, at: u64, length: usize) -> Option<()> {
+        self.read.resize(length.max(CLOSE_BYTES), 0);
+        let (mut read, log) = (0, self.log);
+        while read < length {
+            match log.read_at(&mut self.read[read..], at + read as u64).ok()? {
+                0 => break,
+                n => read += n,
+            }
+        }
+        self.read.truncate(read);
+        self.at = at;
+        Some(())
+    }
 }
 
 /// Whether the log was last written when the mark says.
