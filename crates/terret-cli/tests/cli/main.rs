@@ -15,6 +15,7 @@ mod kill;
 mod place;
 mod printing;
 mod queue;
+mod salvage;
 mod secrets;
 mod server;
 mod signals;
