@@ -259,6 +259,10 @@ pub(crate) struct Doctor {
     /// as it is.
     #[arg(long, requires = "paths")]
     pub(crate) fork_at_last_good: bool,
+    /// Make a new session of everything that is intact in this one damaged log: a fork before the damage, with the
+    /// lines behind it kept as data and told to the model. The damaged log stays as it is.
+    #[arg(long, requires = "paths", conflicts_with = "fork_at_last_good")]
+    pub(crate) salvage: bool,
     /// Only the plugins of a run, outermost first, and where each listens.
     #[arg(long)]
     pub(crate) plugins: bool,

@@ -88,6 +88,29 @@ impl LineError {
         matches!(self, LineError::UnknownType(_) | LineError::Newer { .. })
     }
 
+    /// What belongs in the line, and what stands there, in words.
+    pub fn sides(&self) -> (String, String) {
+        match self {
+            LineError::Crc { expected, found } => {
+                (format!("checksum {expected}, as the line says"), format!("checksum {found} of its bytes"))
+            }
+            LineError::NoCrc => ("a checksum at the end of the line".into(), "none".into()),
+            LineError::Chain { expected, found } => (
+                format!("chain value {expected}, as the line says"),
+                format!("chain value {found} of the bytes before it"),
+            ),
+            LineError::Seq { expected, found } => (format!("seq {expected}"), format!("seq {found}")),
+            LineError::Form(why) => ("a line as this format has it".into(), why.clone()),
+            LineError::UnknownType(kind) => {
+                ("a type of event that this terret knows".into(), format!("`{kind}`"))
+            }
+            LineError::Newer { found } => (format!("format {FORMAT} or older"), format!("format {found}")),
+            LineError::TooLong(bytes) => {
+                (format!("at most {MAX_LINE_BYTES} bytes in a line"), format!("{bytes} or more"))
+            }
+        }
+    }
+
     fn json(error: serde_json::Error) -> Self {
         LineError::Form(error.to_string())
     }

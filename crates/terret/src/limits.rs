@@ -25,6 +25,10 @@ pub const FOLLOW_BYTES: usize = 16 << 10;
 /// How often a followed file is looked at by itself, where its file system tells nothing: nobody who reads along
 /// notices the delay, and a look costs three calls of the system.
 pub const FOLLOW_POLL_MS: u64 = 200;
+/// Text told to the model of what a salvage kept: some thirty thousand tokens, the newest of it.
+pub const RECALL_BYTES: usize = 128 << 10;
+/// Of each call's arguments and of each result in it: what it was about, not all it said.
+pub const RECALL_PIECE_BYTES: usize = 2 << 10;
 /// Rounds of answers that need no wait, before a barrier is made and other tasks get their turn: a model that
 /// is always ready must not keep an acknowledgement waiting.
 pub const MAX_ROUNDS_A_BARRIER: u32 = 64;

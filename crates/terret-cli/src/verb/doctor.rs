@@ -27,6 +27,9 @@ pub(crate) fn doctor(args: &args::Doctor) -> Result<u8, Problem> {
     if args.fork_at_last_good {
         return logs::fork(&args.paths);
     }
+    if args.salvage {
+        return logs::salvage(&args.paths);
+    }
     if args.sessions {
         return logs::report(&open::store()?.list()?);
     }

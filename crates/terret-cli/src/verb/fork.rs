@@ -41,9 +41,8 @@ pub(crate) fn make(
     boundary: Option<Seq>,
     id: Option<SessionId>,
 ) -> Result<SessionHeader, Problem> {
-    let fresh = || SystemIds.fresh().parse().map_err(|e: BadSessionId| Problem::usage(e.to_string()));
     let plan =
-        Fork { boundary, id: id.map_or_else(fresh, Ok)?, now: SystemClock.epoch_ms(), plugins: vec![] };
+        Fork { boundary, id: id.map_or_else(fresh_id, Ok)?, now: SystemClock.epoch_ms(), plugins: vec![] };
     let made = terret::store::fork(|| Scan::open(path), &open::store()?, plan);
     made.map_err(|e| match e {
         Error::MissingPlugin { seq, .. } if seq > 0 => {
@@ -52,6 +51,10 @@ pub(crate) fn make(
         }
         e => Problem::from(e),
     })
+}
+
+pub(super) fn fresh_id() -> Result<SessionId, Problem> {
+    SystemIds.fresh().parse().map_err(|e: BadSessionId| Problem::usage(e.to_string()))
 }
 
 /// The last event a fork at this address takes along. Of a step that is its end, and the turn's where it was the last

@@ -8,7 +8,7 @@ use terret_core::id::{Digest, Seq, SessionId};
 use terret_core::input::{Input, Recovery};
 use terret_core::limits::MAX_LINE_BYTES;
 use terret_core::line::{Event, FORMAT, LineError, Parent, SessionHeader, SessionTag, Tip};
-use terret_core::machine::Machine;
+use terret_core::machine::{Handled, Machine};
 use terret_core::project::OpenTurn;
 use terret_core::state::State;
 
@@ -57,30 +57,26 @@ pub fn fork<R: Read>(
     fork: Fork,
 ) -> Result<SessionHeader, Error> {
     let cut = Cut::find(&source, &fork)?;
-    let header = SessionHeader {
-        kind: SessionTag::Session,
-        format: FORMAT,
-        id: fork.id,
-        created: fork.now,
-        cwd: cut.source.cwd.clone(),
-        by: BY.to_owned(),
-        parent: Some(Parent { id: cut.source.id.clone(), seq: cut.last(), h: cut.tip.head() }),
-        origin: None,
-    };
-    let line = header.to_line().map_err(|e| Error::Usage(format!("a header cannot be written: {e}")))?;
+    let (header, line) = cut.header(fork.id, fork.now)?;
     let (events, h) = (cut.tip.next_seq(), cut.tip.head());
-    let rest = cut.close(Digest::of(&line[..line.len() - 1]), fork.now)?;
+    let mut own = cut.begin(Digest::of(&line[..line.len() - 1]), fork.now)?;
+    own.take(Input::Idle)?;
     into.adopt(&header.id, &mut |out| {
         out.write_all(&line)?;
         let scan = source().map_err(std::io::Error::other)?;
         copy(scan, events, h, out)?;
-        out.write_all(&rest)
+        out.write_all(&own.lines)
     })?;
     Ok(header)
 }
 
 /// Copies the first lines, checked once more: a full disk may have taken back what was read before.
-fn copy(mut scan: Scan<impl Read>, events: u64, h: Digest, out: &mut dyn Write) -> std::io::Result<()> {
+pub(super) fn copy(
+    mut scan: Scan<impl Read>,
+    events: u64,
+    h: Digest,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
     let changed = || std::io::Error::other("the log changed while it was copied: fork it again");
     for _ in 0..events {
         scan.next_event().map_err(std::io::Error::other)?.and_then(Result::ok).ok_or_else(changed)?;
@@ -91,16 +87,19 @@ fn copy(mut scan: Scan<impl Read>, events: u64, h: Digest, out: &mut dyn Write) 
 }
 
 /// A log up to the boundary: what a fork needs to know of it.
-struct Cut {
-    source: SessionHeader,
+pub(super) struct Cut {
+    pub(super) source: SessionHeader,
     state: State,
     open: OpenTurn,
-    tip: Tip,
+    pub(super) tip: Tip,
     epoch: u64,
 }
 
 impl Cut {
-    fn find<R: Read>(source: impl Fn() -> Result<Scan<R>, Error>, fork: &Fork) -> Result<Self, Error> {
+    pub(super) fn find<R: Read>(
+        source: impl Fn() -> Result<Scan<R>, Error>,
+        fork: &Fork,
+    ) -> Result<Self, Error> {
         let mut looks = LOOKS;
         loop {
             looks -= 1;
@@ -144,32 +143,61 @@ impl Cut {
         self.tip.next_seq().checked_sub(1)
     }
 
-    /// The lines of the new session itself. A new writer wakes nothing, so no turn starts; nothing runs.
-    fn close(self, header_hash: Digest, now: u64) -> Result<Vec<u8>, Error> {
+    /// The header of a session that begins with it, and its line.
+    pub(super) fn header(&self, id: SessionId, now: u64) -> Result<(SessionHeader, Vec<u8>), Error> {
+        let parent = Parent { id: self.source.id.clone(), seq: self.last(), h: self.tip.head() };
+        header(id, now, self.source.cwd.clone(), Some(parent))
+    }
+
+    /// Begins what the new session writes itself. A new writer wakes nothing, so no turn starts; nothing runs.
+    pub(super) fn begin(self, header_hash: Digest, now: u64) -> Result<Own, Error> {
         let writer = Process::this().opens(self.epoch + 1, header_hash, None);
-        let mut own = Own { open: self.open, tip: self.tip, now, lines: Vec::new() };
-        let mut machine = Machine::new(self.state);
-        own.take(&mut machine, Input::Opened(writer))?;
-        own.take(&mut machine, Input::Recover(Recovery::Close))?;
-        let msgs = machine.state().inbox().iter().map(|pending| pending.id.clone()).collect();
-        own.take(&mut machine, Input::Remove { msgs, why: Removal::Fork })?;
-        own.take(&mut machine, Input::Idle)?;
-        Ok(own.lines)
+        let mut own =
+            Own { machine: Machine::new(self.state), open: self.open, tip: self.tip, now, lines: Vec::new() };
+        own.take(Input::Opened(writer))?;
+        own.take(Input::Recover(Recovery::Close))?;
+        let msgs = own.machine.state().inbox().iter().map(|pending| pending.id.clone()).collect();
+        own.take(Input::Remove { msgs, why: Removal::Fork })?;
+        Ok(own)
     }
 }
 
-/// The lines a fork writes itself.
-struct Own {
+/// The header of a session that is made here and now, and its line.
+pub(super) fn header(
+    id: SessionId,
+    now: u64,
+    cwd: String,
+    parent: Option<Parent>,
+) -> Result<(SessionHeader, Vec<u8>), Error> {
+    let (kind, by) = (SessionTag::Session, BY.to_owned());
+    let header = SessionHeader { kind, format: FORMAT, id, created: now, cwd, by, parent, origin: None };
+    let line = header.to_line().map_err(|e| Error::Usage(format!("a header cannot be written: {e}")))?;
+    Ok((header, line))
+}
+
+/// The lines a session that is made of another writes itself.
+pub(super) struct Own {
+    machine: Machine,
     open: OpenTurn,
     tip: Tip,
     now: u64,
-    lines: Vec<u8>,
+    pub(super) lines: Vec<u8>,
 }
 
 impl Own {
-    fn take(&mut self, machine: &mut Machine, input: Input) -> Result<(), Error> {
+    /// Those of a session that begins with nothing of another.
+    pub(super) fn fresh(header_hash: Digest, now: u64) -> Result<Self, Error> {
+        let (open, tip) = (OpenTurn::default(), Tip::default());
+        let mut own = Own { machine: Machine::default(), open, tip, now, lines: Vec::new() };
+        own.take(Input::Opened(Process::this().opens(1, header_hash, None)))?;
+        Ok(own)
+    }
+
+    pub(super) fn take(&mut self, input: Input) -> Result<(), Error> {
         let mut decided = Vec::new();
-        machine.handle(input, &mut decided);
+        if self.machine.handle(input, &mut decided) == Handled::Refused {
+            return Err(Error::Refused("a turn of the new session is not closed"));
+        }
         decided.into_iter().try_for_each(|decided| self.write(decided))
     }
 
@@ -181,7 +209,7 @@ impl Own {
         let written = self.tip.encode(&mut self.lines, self.now, &fact, synced);
         let seq = written.map_err(|e| match e {
             LineError::TooLong(bytes) => Error::TooLarge { bytes, limit: MAX_LINE_BYTES },
-            other => Error::Usage(format!("the fork cannot be closed: {other}")),
+            other => Error::Usage(format!("the new session cannot be written: {other}")),
         })?;
         self.open.fold(&Event { seq, time: self.now, fact });
         Ok(())

@@ -16,6 +16,7 @@ mod lock;
 mod memory;
 mod places;
 mod repair;
+mod salvage;
 mod scan;
 mod torn;
 mod wakes;
@@ -40,6 +41,7 @@ pub use journal::{Durable, Journal};
 pub use list::{Condition, Listed, PluginEvents};
 pub use memory::MemoryStore;
 pub use places::{Address, Point};
+pub use salvage::{Damage, SALVAGE, Salvage, Salvaged, is_salvageable, salvage};
 pub use scan::{Bad, Scan};
 
 /// The end of one log, held by its one writer.

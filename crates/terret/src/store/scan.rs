@@ -266,7 +266,7 @@ impl<R: Read> Scan<R> {
 
 /// Reads up to and over a newline; the newline is not kept. Says whether there was one. Reads no more than a
 /// line may hold: what is longer comes back cut, and fails its check.
-fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
+pub(super) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
     line.clear();
     reader.by_ref().take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', line)?;
     let terminated = line.last() == Some(&b'\n');

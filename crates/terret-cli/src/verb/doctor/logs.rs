@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use terret::clock::{Clock, SystemClock};
 use terret::core::id::Seq;
-use terret::core::limits::MAX_LINE_BYTES;
-use terret::core::line::{FORMAT, LineError};
+use terret::core::line::LineError;
 use terret::error::Error;
-use terret::store::{Condition, FileStore, Listed};
+use terret::store::{Condition, Damage, FileStore, Listed, Salvage, Salvaged, is_salvageable};
 
-use super::super::fork;
+use super::super::{fork, point};
+use crate::open;
 use crate::problem::{Problem, exit};
 use crate::render::{self, shell};
 
@@ -53,6 +54,33 @@ pub(super) fn fork(paths: &[PathBuf]) -> Result<u8, Problem> {
         render::err(fork::origin(parent));
     }
     fork::made(&header)
+}
+
+/// Makes a session of what is intact in the one log these paths mean, and says what that was.
+pub(super) fn salvage(paths: &[PathBuf]) -> Result<u8, Problem> {
+    let [log] = &at(paths)?[..] else {
+        return Err(Problem::usage("`--salvage` takes one log").hint("terret doctor LOG"));
+    };
+    let cwd = open::cwd(None)?.to_string_lossy().into_owned();
+    let plan = Salvage { id: fork::fresh_id()?, now: SystemClock.epoch_ms(), cwd };
+    let made = terret::store::salvage(&log.path, &open::store()?, plan)?;
+    let Salvaged { header, taken, kept, too_long, damages } = &made;
+    render::err(match &header.parent {
+        Some(parent) => fork::origin(parent),
+        None => "begun anew: no event before the damage is intact".to_owned(),
+    });
+    let lost: u64 = damages.iter().map(|damage| damage.bytes).sum();
+    render::err(format!("kept      {taken} events as they were, {kept} lines behind the damage as data"));
+    if *too_long > 0 {
+        render::err(format!("too long  {too_long} intact lines, which fit into no other"));
+    }
+    render::err(format!("lost      {lost} bytes, in {}", point::count(damages.len(), "place")));
+    for Damage { line, offset, expected, found, bytes } in damages {
+        render::err(format!(
+            "  line {line}, offset {offset}, {bytes} bytes: {expected} belongs there; {found}"
+        ));
+    }
+    fork::made(header)
 }
 
 /// The logs these paths mean.
@@ -105,7 +133,7 @@ fn about(log: &Listed) -> String {
 fn damage(path: &Path, error: &Error) -> Vec<String> {
     match error {
         Error::Damaged { line, offset, seq, cause, .. } => {
-            let (expected, found) = sides(cause);
+            let (expected, found) = cause.sides();
             vec![
                 format!("line {line}, offset {offset}, at seq {seq}"),
                 format!("expected  {expected}"),
@@ -113,18 +141,31 @@ fn damage(path: &Path, error: &Error) -> Vec<String> {
                 format!("intact    {seq} events before it"),
                 format!("do        {}", way_on(path, *seq, cause)),
             ]
+            .into_iter()
+            .chain(or_salvage(path))
+            .collect()
         }
         Error::NotALog { why, .. } => vec![
             "line 1, offset 0".to_owned(),
             "expected  the header of a session log".to_owned(),
             format!("found     {why}"),
             format!("do        {COPY}"),
-        ],
+        ]
+        .into_iter()
+        .chain(or_salvage(path))
+        .collect(),
         other => vec![
             format!("found     {other}"),
             "do        see that the file can be read, then ask again".to_owned(),
         ],
     }
+}
+
+/// The other way on, where something behind the damage is intact.
+fn or_salvage(path: &Path) -> Option<String> {
+    let log = shell::quoted(&path.to_string_lossy());
+    let what = "keep what is intact behind it too, in a new session";
+    is_salvageable(path).then(|| format!("or        {what}: terret doctor {log} --salvage"))
 }
 
 /// Where no event can be gone on from.
@@ -147,28 +188,5 @@ fn way_on(path: &Path, seq: Seq, cause: &LineError) -> String {
                 format!("go on before it, in a new session: terret doctor {log} --fork-at-last-good")
             }
         },
-    }
-}
-
-/// What belongs in the line, and what stands there.
-fn sides(cause: &LineError) -> (String, String) {
-    match cause {
-        LineError::Crc { expected, found } => {
-            (format!("checksum {expected}, as the line says"), format!("checksum {found} of its bytes"))
-        }
-        LineError::NoCrc => ("a checksum at the end of the line".into(), "none".into()),
-        LineError::Chain { expected, found } => (
-            format!("chain value {expected}, as the line says"),
-            format!("chain value {found} of the bytes before it"),
-        ),
-        LineError::Seq { expected, found } => (format!("seq {expected}"), format!("seq {found}")),
-        LineError::Form(why) => ("a line as this format has it".into(), why.clone()),
-        LineError::UnknownType(kind) => {
-            ("a type of event that this terret knows".into(), format!("`{kind}`"))
-        }
-        LineError::Newer { found } => (format!("format {FORMAT} or older"), format!("format {found}")),
-        LineError::TooLong(bytes) => {
-            (format!("at most {MAX_LINE_BYTES} bytes in a line"), format!("{bytes} or more"))
-        }
     }
 }

@@ -14,7 +14,7 @@ use terret::core::line::Event;
 use terret::model::failure::without_userinfo;
 use terret::model::{Models, Proposal, ProviderSettings, Providers};
 use terret::policy::{Budget, Repeat, Retry};
-use terret::store::{Address, MemoryStore, Scan};
+use terret::store::{Address, MemoryStore, SALVAGE, Scan};
 use terret::tool::{Permissions, Tool, builtin};
 
 use super::super::fork;
@@ -328,10 +328,12 @@ pub(crate) fn standard(builder: Builder, retry: Retry, budget: Budget) -> Builde
     builder.plugin(retry).plugin(Repeat::default()).plugin(budget)
 }
 
-/// Their names.
+/// The names under which they, and this program itself, write events.
 pub(crate) fn here() -> Result<Vec<String>, Problem> {
     let builder = Agent::builder(Arc::new(Providers::new(Box::new(|_| None))));
-    Ok(standard(builder, Retry::default(), Budget::all()).plugin_order()?)
+    let mut names = standard(builder, Retry::default(), Budget::all()).plugin_order()?;
+    names.push(SALVAGE.to_owned());
+    Ok(names)
 }
 
 fn read(path: &Path) -> Result<String, Problem> {
