@@ -76,9 +76,11 @@ fn a_terminal_is_told_what_goes_on_and_nothing_of_it_stays() {
         _ => Reply::Slow([vec![text("Half, ")], says("done.")].concat(), slow),
     });
     let Some(bytes) = shown(&place, &args(&server), true) else { return };
-    for words in ["· waiting ", " s before attempt 2", "· asking test/model, ", "· shell runs, "] {
+    for words in ["· waiting ", " s before attempt 2", "· asking test/model, "] {
         assert!(bytes.contains(words), "{words}: {bytes:?}");
     }
+    // A busy machine draws a little late, and may pass over a second.
+    assert!(["1 s", "2 s"].iter().any(|time| bytes.contains(&format!("· shell runs, {time}"))), "{bytes:?}");
     assert!(bytes.contains("· test/model writes, 6 characters"), "{bytes:?}");
     let screen = screen(&bytes);
     assert!(!screen.iter().any(|line| line.contains('·')), "{screen:?}");

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use terret::agent::Agent;
@@ -13,7 +13,8 @@ use terret::inspect;
 use terret::limits::RESERVE_BYTES;
 use terret::model::Providers;
 use terret::model::script::ScriptAdapter;
-use terret::store::Journal;
+use terret::store::{FileStore, Journal, Store};
+use terret::testing::{Step, Watched};
 use terret::tool::{Done, tool};
 
 use crate::support::{Home, ID, lines, read, whole_log, write_first};
@@ -85,6 +86,33 @@ async fn newline() {
     journal.write().unwrap();
     assert_eq!(lines(&home.bytes()).len(), lines(&log).len() + 1);
     assert!(read(home.bytes(), &home.log()).1.is_none());
+}
+
+/// However the system says it, and wherever in the line it says it.
+#[tokio::test]
+async fn each_way_to_say_that_there_is_no_room_is_understood() {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    for (kind, at) in [StorageFull, QuotaExceeded, FileTooLarge]
+        .map(|kind| [(kind, Step::Append), (kind, Step::AppendRest)])
+        .concat()
+    {
+        let home = Home::with(&whole_log().await);
+        let full = Arc::new(AtomicBool::new(true));
+        let asked = full.clone();
+        let disk = Watched::new(move |step| match step == at && asked.load(Ordering::Relaxed) {
+            true => Err(kind.into()),
+            false => Ok(()),
+        });
+        let store = FileStore::on(Arc::new(disk), home.store.sessions());
+        let before = home.bytes();
+        let opened = store.open(ID, &mut |_| {}).unwrap();
+        let (mut journal, first) = write_first(opened);
+        assert!(matches!(first, Err(Error::Full { .. })), "{kind} {at:?}: {first:?}");
+        assert_eq!(home.bytes(), before, "{kind} {at:?}: half a line stayed");
+        full.store(false, Ordering::Relaxed);
+        journal.write().unwrap();
+        assert!(inspect::verify(&home.log()).unwrap().bad.is_none(), "{kind} {at:?}");
+    }
 }
 
 #[test]
