@@ -57,7 +57,7 @@ pub fn fork<R: Read>(
     };
     let line = header.to_line().map_err(|e| Error::Usage(format!("a header cannot be written: {e}")))?;
     let (events, h) = (cut.tip.next_seq(), cut.tip.head());
-    let rest = cut.close(Digest::of(&line[..line.len() - 1]), fork.now)?;
+    let rest = cut.close(into.process(), Digest::of(&line[..line.len() - 1]), fork.now)?;
     into.adopt(&header.id, &mut |out| {
         out.write_all(&line)?;
         let scan = source().map_err(std::io::Error::other)?;
@@ -137,8 +137,8 @@ impl Cut {
     }
 
     /// The lines of the new session itself. A new writer wakes nothing, so no turn starts; nothing runs.
-    fn close(self, header_hash: Digest, now: u64) -> Result<Vec<u8>, Error> {
-        let writer = Process::this().opens(self.epoch + 1, header_hash, None);
+    fn close(self, process: Process, header_hash: Digest, now: u64) -> Result<Vec<u8>, Error> {
+        let writer = process.opens(self.epoch + 1, header_hash, None);
         let mut own = Own { open: self.open, tip: self.tip, now, lines: Vec::new() };
         let mut machine = Machine::new(self.state);
         own.take(&mut machine, Input::Opened(writer))?;
