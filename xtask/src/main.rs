@@ -29,7 +29,9 @@ usage: cargo xtask VERB
   mutants [--only NAME] [--jobs N]      put known faults into a copy of the core; each must be caught
   sim   [--seeds 2000] [--from 0]       the real driver over a fake world, seed by seed
         [--seed N]                      one seed, telling what happens in it
+  crashes [--runs 500] [--seed N]       faults in every procedure of the store, counted; or one of them
   soak  [--seeds 1000000]               the same for an hour
+        [--crashes 1000000]
   bench [--runs 5] [--only NAME]        measure terret beside the floor; exit 1 on a missed bound
         [--no-build] [--report]         NAME: start, loop, flat, burst, machine, scale, store
         [--self-test]                   --report never fails on a bound; --self-test puts the floor in
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         "explore" => explore::verb(args),
         "mutants" => mutants::verb(args),
         "sim" => sim::verb(args),
+        "crashes" => sim::crashes(args),
         "soak" => sim::soak(args),
         "bench" => bench::verb(args),
         "mock" => mock::verb(args),
