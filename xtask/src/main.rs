@@ -30,10 +30,11 @@ usage: cargo xtask VERB
   mutants [--only NAME] [--jobs N]      put known faults into a copy of the core; each must be caught
   sim   [--seeds 2000] [--from 0]       the real driver over a fake world, seed by seed
         [--seed N]                      one seed, telling what happens in it
+  crashes [--runs 500] [--seed N]       faults in every procedure of the store, counted; or one of them
   fuzz  [--target NAME] [--minutes 1]   bytes that nobody thought of, for what reads and opens logs
         [--replay FILE]                 one input once; NAME: lines, opener
-  soak  [--seeds 1000000]               sim for an hour, then fuzz
-        [--minutes 10]
+  soak  [--seeds 1000000]               crashes and sim for an hour and more, then fuzz
+        [--crashes 1000000] [--minutes 10]
   bench [--runs 5] [--only NAME]        measure terret beside the floor; exit 1 on a missed bound
         [--no-build] [--report]         NAME: start, loop, flat, burst, machine, scale, store
         [--self-test]                   --report never fails on a bound; --self-test puts the floor in
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         "mutants" => mutants::verb(args),
         "sim" => sim::verb(args),
         "fuzz" => fuzz::verb(args),
+        "crashes" => sim::crashes(args),
         "soak" => sim::soak(args),
         "bench" => bench::verb(args),
         "mock" => mock::verb(args),

@@ -1,4 +1,4 @@
-//! `xtask sim` and `xtask soak`: the real driver over a fake world, seed by seed.
+//! `xtask sim`, `crashes` and `soak`: the real driver and the real store over a fake world, seed by seed.
 
 use std::process::{Command, ExitCode};
 
@@ -7,6 +7,12 @@ use crate::{Outcome, root};
 
 /// What a look takes: some seconds.
 const SEEDS: u64 = 2_000;
+
+/// Crashes of each fault in each procedure that a look takes: some seconds.
+const CRASHES: u64 = 500;
+
+/// Crashes that a soak takes, of all kinds together: some minutes.
+const SOAK_CRASHES: u64 = 1_000_000;
 
 /// What a soak takes: most of an hour on two cores.
 const SOAK_SEEDS: u64 = 1_000_000;
@@ -26,15 +32,31 @@ pub(crate) fn verb(mut args: Args) -> Outcome {
     }
 }
 
-/// `xtask soak`: more seeds than anybody waits for, and more bytes.
+/// `xtask crashes`: faults in every procedure of the store, or one of them.
+pub(crate) fn crashes(mut args: Args) -> Outcome {
+    let one: Option<u64> = args.value("--seed")?;
+    let runs: u64 = args.value("--runs")?.unwrap_or(CRASHES);
+    args.finish()?;
+    match one {
+        Some(seed) => start(&["crashes", "--seed", &seed.to_string()]),
+        None => start(&["crashes", "--runs", &runs.to_string()]),
+    }
+}
+
+/// `xtask soak`: more seeds and crashes than anybody waits for, and more bytes.
 pub(crate) fn soak(mut args: Args) -> Outcome {
     let seeds: u64 = args.value("--seeds")?.unwrap_or(SOAK_SEEDS);
+    let crashes: u64 = args.value("--crashes")?.unwrap_or(SOAK_CRASHES);
     let minutes = args.value("--minutes")?.unwrap_or(SOAK_MINUTES);
     args.finish()?;
-    println!("{seeds} seeds: about an hour for a million on two cores; the first that fails ends it");
-    let seeded = start(&["--seeds", &seeds.to_string()])?;
-    if seeded != ExitCode::SUCCESS {
-        return Ok(seeded);
+    println!(
+        "{crashes} crashes and {seeds} seeds: more than an hour on two cores; the first that fails ends it"
+    );
+    for words in [["crashes", "--all", &crashes.to_string()].as_slice(), &["--seeds", &seeds.to_string()]] {
+        let done = start(words)?;
+        if done != ExitCode::SUCCESS {
+            return Ok(done);
+        }
     }
     crate::fuzz::soak(minutes)
 }

@@ -11,7 +11,7 @@ use terret::core::fact::{Fact, Header};
 use terret::core::id::{Digest, Seq};
 use terret::core::line::{Event, SessionHeader};
 use terret::core::project::Request;
-use terret::store::{FileStore, Index, Log, Opened, Rest, Scan, Store};
+use terret::store::{FileStore, Index, Log, Opened, Process, Rest, Scan, Store};
 
 use crate::fs::{Calm, Done, Fate, Kind, Loss, Op, SimFs, Verdict};
 use crate::limits::{FULL_MS, LAST_ROOM_BYTES, MAX_DEAD_SYNCS, MAX_WRITES, SYNC_MS};
@@ -22,6 +22,7 @@ use crate::world::{State, World};
 pub(crate) const SESSION: &str = "sim";
 const SESSIONS: &str = "/sessions";
 const LOG: &str = "/sessions/sim/log.jsonl";
+const UNBORN: &str = "/sessions/sim/log.jsonl.new";
 const LOCK: &str = "/sessions/sim/lock";
 
 /// The disk, and what is known of the log on it.
@@ -138,7 +139,7 @@ impl State {
             self.disk.full_until = None;
             return Verdict::Room(None);
         }
-        let on_log = op.path == Path::new(LOG);
+        let on_log = is_log(op.path);
         match op.kind {
             Kind::Append | Kind::Allocate if !self.disk.is_full() && self.trouble(self.temper.full) => {
                 self.disk.full_until = Some(now + self.dice.within(FULL_MS));
@@ -164,7 +165,7 @@ impl State {
 
     /// What a process does that dies over this.
     fn last_act(&mut self, op: &Op<'_>) -> Done {
-        if op.kind == Kind::Append && op.path == Path::new(LOG) {
+        if op.kind == Kind::Append && is_log(op.path) {
             self.reached.count(Situation::CrashedInAppend);
         } else if op.kind == Kind::Sync {
             self.reached.count(Situation::CrashedInSync);
@@ -178,6 +179,11 @@ impl State {
             _ => Done::Part(self.dice.part(op.bytes)),
         }
     }
+}
+
+/// Whether this is the log. Whoever made it has it open under the name it had then.
+fn is_log(path: &Path) -> bool {
+    path == Path::new(LOG) || path == Path::new(UNBORN)
 }
 
 impl Fate for World {
@@ -266,6 +272,10 @@ impl Store for SimStore {
 
     fn dir(&self, _id: &str) -> Option<PathBuf> {
         None
+    }
+
+    fn process(&self) -> Process {
+        self.files.process()
     }
 }
 

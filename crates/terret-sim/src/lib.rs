@@ -6,6 +6,7 @@
 mod ask;
 mod check;
 mod consent;
+pub mod crashes;
 mod crowd;
 mod dice;
 mod disk;

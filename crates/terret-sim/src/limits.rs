@@ -32,3 +32,11 @@ pub(crate) const MAX_WRITES: u32 = 20_000;
 pub(crate) const MAX_DEAD_SYNCS: u32 = 100;
 /// Bytes of a sector: what a disk writes as one piece, or not.
 pub(crate) const SECTOR_BYTES: usize = 512;
+/// The first moment of a crash run, in epoch milliseconds. All moments have as many digits.
+pub(crate) const CRASH_EPOCH_MS: u64 = 1_900_000_000_000;
+/// Operations of a later life among which the next fault strikes: an opening and some writes and syncs.
+pub(crate) const CRASH_LATER_OPS: u32 = 40;
+/// Crashes tried until one tears a tail: one in three does.
+pub(crate) const CRASH_TORN_TRIES: u32 = 8;
+/// Runs in which operations are counted before they are struck: most have as many.
+pub(crate) const CRASH_LOOKS: u64 = 6;

@@ -1,27 +1,37 @@
-//! Runs seeds: `terret-sim --seeds N [--from N]`, or `terret-sim --seed N` to see what happens in one.
+//! Runs seeds of the simulation, crashes of the store, forks of a long session. `cargo xtask sim`, `crashes` and
+//! `forks` start it.
+
+mod many;
 
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
+use many::on_every_core;
+use terret_sim::crashes::{Crash, Tally, crash, pairs};
 use terret_sim::{Reached, Run, run, tell};
 
-/// Seconds between two lines that say how far it is.
-const PROGRESS_S: u64 = 10;
+/// From so many seeds on everything is reached at least once, or the world has become a toy.
+const ALL_REACHED: u64 = 5_000;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let number = |word: &str| word.replace('_', "").parse::<u64>().ok();
-    match *words {
-        ["--seed", seed] if number(seed).is_some() => replay(number(seed).unwrap_or_default()),
-        ["--seeds", n] if number(n).is_some() => many(0, number(n).unwrap_or_default()),
-        ["--seeds", n, "--from", from] if number(n).is_some() && number(from).is_some() => {
-            many(number(from).unwrap_or_default(), number(n).unwrap_or_default())
-        }
+    let numbers: Option<Vec<u64>> = words
+        .iter()
+        .filter(|word| !word.starts_with(char::is_alphabetic) && !word.starts_with("--"))
+        .map(|word| number(word))
+        .collect();
+    let plain: Vec<&str> = words.iter().copied().filter(|word| number(word).is_none()).collect();
+    match (&*plain, numbers.as_deref()) {
+        (["--seed"], Some([seed])) => replay(*seed),
+        (["--seeds"], Some([n])) => seeds(0, *n),
+        (["--seeds", "--from"], Some([n, from])) => seeds(*from, *n),
+        (["crashes", "--seed"], Some([seed])) => judge_crash(&crash(*seed), true),
+        (["crashes", "--runs"], Some([n])) => crashes(*n * pairs().len() as u64),
+        (["crashes", "--all"], Some([n])) => crashes(*n),
         _ => {
             eprintln!("usage: cargo xtask sim [--seeds N [--from N]] | --seed N");
+            eprintln!("       cargo xtask crashes [--runs N] | --seed N");
             ExitCode::from(2)
         }
     }
@@ -50,47 +60,16 @@ fn judge(run: &Run) -> ExitCode {
     }
 }
 
-/// Runs seeds on every core until one fails; then says what was reached.
-fn many(from: u64, seeds: u64) -> ExitCode {
-    let start = Instant::now();
-    let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
-    let reached = Mutex::new(Reached::default());
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..cores {
-            scope.spawn(|| {
-                let mut mine = Reached::default();
-                while !failed.load(Ordering::Relaxed) {
-                    let n = next.fetch_add(1, Ordering::Relaxed);
-                    if n >= seeds {
-                        break;
-                    }
-                    let run = run(from + n);
-                    mine.add(&run.reached);
-                    if judge(&run) != ExitCode::SUCCESS {
-                        failed.store(true, Ordering::Relaxed);
-                    }
-                }
-                if let Ok(mut all) = reached.lock() {
-                    all.add(&mine);
-                }
-            });
-        }
-        let mut told = start;
-        while next.load(Ordering::Relaxed) < seeds && !failed.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(20));
-            if told.elapsed().as_secs() >= PROGRESS_S {
-                told = Instant::now();
-                let done = next.load(Ordering::Relaxed);
-                println!("{done} seeds, {:.0} a second", done as f64 / start.elapsed().as_secs_f64());
-            }
-        }
-    });
-    let seconds = start.elapsed().as_secs_f64();
-    if failed.into_inner() {
-        return ExitCode::FAILURE;
-    }
-    let reached = reached.into_inner().unwrap_or_default();
+/// Runs seeds until one fails; then says what was reached.
+fn seeds(from: u64, seeds: u64) -> ExitCode {
+    let one = |reached: &mut Reached, n: u64| {
+        let run = run(from + n);
+        reached.add(&run.reached);
+        judge(&run) == ExitCode::SUCCESS
+    };
+    let Some((all, seconds)) = on_every_core(seeds, "seeds", one) else { return ExitCode::FAILURE };
+    let mut reached = Reached::default();
+    all.iter().for_each(|mine| reached.add(mine));
     for (words, n) in reached.table() {
         println!("{n:>10}  {words}");
     }
@@ -104,5 +83,27 @@ fn many(from: u64, seeds: u64) -> ExitCode {
     }
 }
 
-/// From so many seeds on everything is reached at least once, or the world has become a toy.
-const ALL_REACHED: u64 = 5_000;
+/// Crashes the store until it breaks a promise; then says how often.
+fn crashes(runs: u64) -> ExitCode {
+    let one = |tally: &mut Tally, n: u64| {
+        let crash = crash(n);
+        tally.count(&crash);
+        judge_crash(&crash, false) == ExitCode::SUCCESS
+    };
+    let Some((all, seconds)) = on_every_core(runs, "crashes", one) else { return ExitCode::FAILURE };
+    let mut tally = Tally::default();
+    all.iter().for_each(|mine| tally.add(mine));
+    print!("{}", tally.table());
+    println!("{runs} crashes: nothing lost, nothing altered; {:.0} a second", runs as f64 / seconds);
+    ExitCode::SUCCESS
+}
+
+fn judge_crash(crash: &Crash, tells: bool) -> ExitCode {
+    let Crash { seed, fault, procedure, at, broken } = crash;
+    if tells || !broken.is_empty() {
+        println!("cargo xtask crashes --seed {seed}");
+        println!("  {} in {}, at operation {}", fault.words(), procedure.words(), at + 1);
+    }
+    broken.iter().for_each(|what| println!("  {what:?}"));
+    if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

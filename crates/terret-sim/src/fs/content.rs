@@ -64,7 +64,8 @@ impl Content {
     /// What was there when the file had this length is on the disk from now on.
     pub(super) fn sync(&mut self, length: usize) {
         let length = length.min(self.cached.len());
-        self.durable.resize(length, 0);
+        // What is on the disk already stays there.
+        self.durable.resize(self.durable.len().clamp(length, self.cached.len()), 0);
         for sector in self.dirty.range(..length.div_ceil(SECTOR)) {
             let (from, to) = (sector * SECTOR, length.min((sector + 1) * SECTOR));
             self.durable[from..to].copy_from_slice(&self.cached[from..to]);

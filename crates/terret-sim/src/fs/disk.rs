@@ -111,6 +111,7 @@ impl Disk {
         for node in self.nodes.values_mut() {
             let Node::File(file) = node else { continue };
             file.lock = file.lock.filter(|(owner, _)| *owner != pid);
+            file.covers = None;
             if self.dice.below(8) == 0 {
                 file.content.write_back(&mut self.dice);
             }
@@ -131,7 +132,7 @@ impl Disk {
                 Node::Dir(dir) => dir.cached = dir.durable.clone(),
                 Node::File(file) => {
                     file.lock = None;
-                    file.allocated = 0;
+                    (file.allocated, file.covers) = (0, None);
                     let taken = file.content.cut_power(loss, &mut self.dice);
                     report.taken.add(taken);
                 }

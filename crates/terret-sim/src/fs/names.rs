@@ -60,11 +60,20 @@ impl Changes {
         taken
     }
 
-    /// The power goes: each of them came to the disk or did not. Gives those that did.
+    /// The power goes: each of them came to the disk or did not, but none without those before it that are about the
+    /// same name. Gives those that did, and how many did not.
     pub(super) fn cut_power(&mut self, lost_permille: u32, dice: &mut Dice) -> (Vec<Change>, usize) {
         let all = std::mem::take(&mut self.0);
         let before = all.len();
-        let came: Vec<Change> = all.into_iter().filter(|_| !dice.permille(lost_permille)).collect();
+        let (mut names, mut came) = (Vec::new(), Vec::new());
+        for change in all.into_iter().rev() {
+            let needed = change.places().any(|place| names.contains(place));
+            if !dice.permille(lost_permille) || needed {
+                names.extend(change.places().cloned());
+                came.push(change);
+            }
+        }
+        came.reverse();
         let lost = before - came.len();
         (came, lost)
     }

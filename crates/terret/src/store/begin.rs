@@ -121,7 +121,7 @@ pub(super) fn entries(dir: &Path, grown: Vec<PathBuf>) -> Vec<PathBuf> {
 }
 
 /// The directory that holds this one. Of a bare name it is the working directory.
-fn above(dir: &Path) -> PathBuf {
+pub(super) fn above(dir: &Path) -> PathBuf {
     match dir.parent() {
         Some(above) if above.as_os_str().is_empty() => PathBuf::from("."),
         Some(above) => above.to_owned(),

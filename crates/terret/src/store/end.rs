@@ -98,6 +98,7 @@ impl FileLog {
 
     /// Does what opening left to do. What fails is tried again by the next append.
     fn begin(&mut self) -> Result<(), Error> {
+        let in_doubt = self.write_anew().map_err(Error::io("write", &self.path))?;
         match self.repair {
             Repair::None => {}
             Repair::Newline => match self.file.append(b"\n") {
@@ -107,6 +108,8 @@ impl FileLog {
                 Err(e) => return Err(self.poison(&format!("a write failed: {e}"))),
             },
             Repair::Cut { keep, epoch } => {
+                // What was cut lies beside a log that is there: one that no sync covered might go with the power.
+                self.sync_now()?;
                 match keep_aside(&*self.fs, &self.dir, &self.file, keep, self.length, epoch) {
                     Ok(()) => {}
                     Err(e) if is_full(&e) => return Err(self.full()),
@@ -115,18 +118,27 @@ impl FileLog {
                 if let Err(e) = self.file.set_len(keep) {
                     return Err(self.poison(&format!("a torn tail could not be cut: {e}")));
                 }
+                // Before anything stands in its place: a power cut must not put old lines behind new ones.
+                self.sync_now()?;
                 self.length = keep;
                 self.limit.store(u64::MAX, Ordering::Release);
             }
         }
         self.repair = Repair::None;
-        if self.write_anew().map_err(Error::io("write", &self.path))? {
+        if in_doubt {
             let marker = self.dir.join(MARKER);
             self.fs.remove(&marker).map_err(Error::io("remove", &marker))?;
         }
         self.reserve();
         self.begun = true;
         Ok(())
+    }
+
+    /// Makes the log and its name durable, here and now.
+    fn sync_now(&mut self) -> Result<(), Error> {
+        let synced =
+            self.file.sync().and_then(|()| self.entries.iter().try_for_each(|dir| self.fs.sync_dir(dir)));
+        synced.map_err(|e| self.poison(&format!("a sync failed: {e}")))
     }
 
     /// The doubt that a failed sync left is settled by the check that opening did: what is good is in the system's
@@ -154,8 +166,13 @@ impl FileLog {
 
     /// A write found no room: back to the last whole line, and the reserve is given up for the closers.
     fn full(&mut self) -> Error {
+        let torn = self.file.meta().is_ok_and(|meta| meta.length != self.length);
         if let Err(e) = self.file.set_len(self.length) {
             return self.poison(&format!("a torn write could not be cut: {e}"));
+        }
+        // As after the cut of a torn tail.
+        if torn && let Err(poisoned) = self.sync_now() {
+            return poisoned;
         }
         let _ = self.fs.remove(&self.dir.join(RESERVE));
         if self.reserve == Reserve::Kept {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use terret_core::id::SessionId;
 use terret_core::line::{Event, SessionHeader, Tip};
 
-use super::begin::{entries, make_dirs, never_begun, write_log};
+use super::begin::{above, entries, make_dirs, never_begun, write_log};
 use super::end::{FileLog, Found};
 use super::fs::{Access, Appender, File, FileSystem, LocalFs};
 use super::index::{Index, Known, skim};
 use super::lock::{LOCK, Lock};
 use super::repair::{COPY_BYTES, Repair};
-use super::{Opened, Scan, Store, Whole};
+use super::{Opened, Process, Scan, Store, Whole};
 use crate::error::Error;
 
 /// Sessions in one directory, each in its own.
@@ -54,7 +54,8 @@ impl FileStore {
         self.sessions.join(id).join("log.jsonl")
     }
 
-    /// Moves a session that nobody writes to a place in `trash`, and says to which.
+    /// Moves a session that nobody writes to a place in `trash`, and says to which. A crash leaves it here or there;
+    /// when this returns it is there for good.
     pub fn remove(&self, id: &str, trash: &Path) -> Result<PathBuf, Error> {
         let dir = self.sessions.join(id);
         let plain = matches!(*Path::new(id).components().collect::<Vec<_>>(), [Component::Normal(_)]);
@@ -63,7 +64,11 @@ impl FileStore {
         }
         // Held over the move: no writer begins in between.
         let lock = Lock::take(&*self.fs, &dir, id, crate::clock::epoch_ms())?;
-        make_dirs(&*self.fs, trash)?;
+        let sync = |dir: &Path| self.fs.sync_dir(dir).map_err(Error::io("sync", dir));
+        // The place is there for good before anything is moved into it. Whoever made it may have died before that.
+        let grown = make_dirs(&*self.fs, trash)?;
+        grown.iter().try_for_each(|dir| sync(dir))?;
+        sync(&above(trash))?;
         let mut target = trash.join(id);
         for n in 1_u64.. {
             if !self.fs.exists(&target) {
@@ -72,6 +77,8 @@ impl FileStore {
             target = trash.join(format!("{id}-{n}"));
         }
         self.fs.rename(&dir, &target).map_err(Error::io("move", &dir))?;
+        sync(trash)?;
+        sync(&self.sessions)?;
         drop(lock);
         Ok(target)
     }
@@ -188,6 +195,10 @@ impl Store for FileStore {
 
     fn dir(&self, id: &str) -> Option<PathBuf> {
         Some(self.sessions.join(id))
+    }
+
+    fn process(&self) -> Process {
+        self.fs.process()
     }
 
     fn read(&self, id: &str) -> Result<Scan<Box<dyn Read + Send>>, Error> {

@@ -59,7 +59,7 @@ pub fn fork<R: Read>(
     let cut = Cut::find(&source, &fork)?;
     let (header, line) = cut.header(fork.id, fork.now)?;
     let (events, h) = (cut.tip.next_seq(), cut.tip.head());
-    let mut own = cut.begin(Digest::of(&line[..line.len() - 1]), fork.now)?;
+    let mut own = cut.begin(into.process(), Digest::of(&line[..line.len() - 1]), fork.now)?;
     own.take(Input::Idle)?;
     into.adopt(&header.id, &mut |out| {
         out.write_all(&line)?;
@@ -150,8 +150,8 @@ impl Cut {
     }
 
     /// Begins what the new session writes itself. A new writer wakes nothing, so no turn starts; nothing runs.
-    pub(super) fn begin(self, header_hash: Digest, now: u64) -> Result<Own, Error> {
-        let writer = Process::this().opens(self.epoch + 1, header_hash, None);
+    pub(super) fn begin(self, process: Process, header_hash: Digest, now: u64) -> Result<Own, Error> {
+        let writer = process.opens(self.epoch + 1, header_hash, None);
         let mut own =
             Own { machine: Machine::new(self.state), open: self.open, tip: self.tip, now, lines: Vec::new() };
         own.take(Input::Opened(writer))?;

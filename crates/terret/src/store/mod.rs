@@ -136,6 +136,11 @@ pub trait Store: Send + Sync {
     /// Where a session's files are, where there are files.
     fn dir(&self, id: &str) -> Option<PathBuf>;
 
+    /// The process that writes here, as logs name it.
+    fn process(&self) -> Process {
+        Process::this()
+    }
+
     /// Reads a session's log from its start, also while somebody writes it. Locks and changes nothing. A store that
     /// does not say how refuses: its sessions cannot be forked.
     fn read(&self, id: &str) -> Result<Scan<Box<dyn Read + Send>>, Error> {
