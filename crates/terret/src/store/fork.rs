@@ -186,10 +186,10 @@ pub(super) struct Own {
 
 impl Own {
     /// Those of a session that begins with nothing of another.
-    pub(super) fn fresh(header_hash: Digest, now: u64) -> Result<Self, Error> {
+    pub(super) fn fresh(process: Process, header_hash: Digest, now: u64) -> Result<Self, Error> {
         let (open, tip) = (OpenTurn::default(), Tip::default());
         let mut own = Own { machine: Machine::default(), open, tip, now, lines: Vec::new() };
-        own.take(Input::Opened(Process::this().opens(1, header_hash, None)))?;
+        own.take(Input::Opened(process.opens(1, header_hash, None)))?;
         Ok(own)
     }
 

@@ -91,7 +91,7 @@ pub fn salvage(path: &Path, into: &dyn Store, plan: Salvage) -> Result<Salvaged,
     let (events, h) = cut.as_ref().map_or((0, None), |cut| (cut.tip.next_seq(), Some(cut.tip.head())));
     let own = match cut {
         Some(cut) => cut.begin(into.process(), header_hash, plan.now)?,
-        None => Own::fresh(header_hash, plan.now)?,
+        None => Own::fresh(into.process(), header_hash, plan.now)?,
     };
     let (damages, taken) = (Vec::new(), events);
     let mut report = Salvaged { header: header.clone(), taken, kept: 0, too_long: 0, damages };
