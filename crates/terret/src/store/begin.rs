@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use terret_core::limits::MAX_LINE_BYTES;
 
+use super::beside::{BLOBS, SPILL};
 use super::fs::{Access, File, FileSystem, Reader};
 use super::lock::LOCK;
 use super::repair::is_full;
@@ -17,7 +18,7 @@ const UNBORN: &str = "log.jsonl.new";
 /// How every header line begins.
 const HEADER_START: &[u8] = br#"{"type":"session","#;
 /// What may lie beside a log that was never begun.
-const BESIDE: [&str; 5] = ["log.jsonl", UNBORN, LOCK, super::end::RESERVE, MARKER];
+const BESIDE: [&str; 7] = ["log.jsonl", UNBORN, LOCK, super::end::RESERVE, MARKER, BLOBS, SPILL];
 
 /// Whether the session of this log was never begun: its directory holds nothing but what a crash before the
 /// first sync leaves. A power cut may take the bytes of the header and leave its name.

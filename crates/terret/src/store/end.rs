@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use terret_core::id::Digest;
 
-use super::Log;
 use super::fs::{Access, File, FileSystem, Reader};
 use super::lock::Lock;
 use super::repair::{Repair, is_full, keep_aside};
 use super::torn::MARKER;
+use super::{Log, beside};
 use crate::error::Error;
 use crate::limits::RESERVE_BYTES;
 
@@ -227,6 +228,10 @@ impl Log for FileLog {
 
     fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn has_blob(&self, blob: &Digest) -> bool {
+        self.fs.is_file(&self.dir.join(beside::place(blob)))
     }
 }
 
