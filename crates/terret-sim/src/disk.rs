@@ -7,14 +7,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use terret::Error;
-use terret::core::fact::{Fact, Header};
-use terret::core::id::{Digest, Seq};
 use terret::core::line::{Event, SessionHeader};
-use terret::core::project::Request;
 use terret::store::{FileStore, Index, Log, Opened, Process, Rest, Scan, Store};
 
 use crate::fs::{Calm, Done, Fate, Kind, Loss, Op, SimFs, Verdict};
 use crate::limits::{FULL_MS, LAST_ROOM_BYTES, MAX_DEAD_SYNCS, MAX_WRITES, SYNC_MS};
+use crate::opening::Opening;
 use crate::reached::Situation;
 use crate::world::{State, World};
 
@@ -276,28 +274,6 @@ impl Store for SimStore {
 
     fn process(&self) -> Process {
         self.files.process()
-    }
-}
-
-/// What opening a log comes to.
-#[derive(Default)]
-struct Opening {
-    state: terret::core::state::State,
-    request: Request,
-    events: usize,
-}
-
-impl Opening {
-    fn fold(&mut self, event: &Event) {
-        self.state.apply(&event.fact);
-        self.request.fold(event);
-        // The pieces of answers that are whole are left out with or without an index.
-        self.events += usize::from(!matches!(event.fact, Fact::AssistantChunk(_)));
-    }
-
-    fn comes_to(&self) -> (&terret::core::state::State, Option<&Header>, Vec<(Seq, Digest)>) {
-        let messages = self.request.messages().list().iter().map(|p| (p.seq, p.digest)).collect();
-        (&self.state, self.request.header().map(|header| &**header), messages)
     }
 }
 

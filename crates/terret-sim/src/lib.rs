@@ -15,6 +15,7 @@ mod hooks;
 mod life;
 mod limits;
 mod model;
+mod opening;
 mod people;
 mod person;
 mod quiet;

@@ -102,6 +102,18 @@ async fn with_a_real_model() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// Leaves something behind: compiled here, not run.
+#[allow(dead_code)]
+async fn with_a_picture(agent: &Agent, bytes: Vec<u8>) -> Result<(), terret::error::Error> {
+    use terret::core::message::Block;
+
+    let attachment = agent.attach(bytes, "image/png", Some("screen.png")).await?;
+    let mut message = agent.user("What is wrong here?");
+    message.content.push(Block::Image { attachment });
+    agent.followup(message).await?;
+    Ok(())
+}
+
 /// Never ends: compiled here, not run.
 #[allow(dead_code)]
 async fn from_outside(log: &std::path::Path) -> Result<(), terret::error::Error> {

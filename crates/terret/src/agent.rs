@@ -9,14 +9,16 @@ use std::sync::Arc;
 use terret_core::fact::{Cause, Lane, Removal};
 use terret_core::id::{MsgId, Seq, SessionId};
 use terret_core::input::{Input, Record, Recovery, Send};
-use terret_core::message::Message;
+use terret_core::message::{Attachment, Message};
 use terret_core::project::TurnSummary;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Ids;
 use crate::error::Error;
 use crate::hook::{Installed, Plugin, Registry};
+use crate::limits::MAX_ATTACHMENT_BYTES;
 use crate::mail::Mail;
+use crate::store::Store;
 
 pub use crate::mail::{Handle, Outcome, Progress, Reading, Receipt, Settlement, Status};
 pub use crate::world::Context;
@@ -38,6 +40,7 @@ pub struct Agent {
     left_open: Option<TurnSummary>,
     ids: Arc<dyn Ids>,
     registry: Arc<Registry>,
+    store: Arc<dyn Store>,
 }
 
 impl Agent {
@@ -90,6 +93,28 @@ impl Agent {
     /// A message of the person, with a fresh id.
     pub fn user(&self, text: impl Into<String>) -> Message {
         Message::user(self.ids.fresh().as_str(), text)
+    }
+
+    /// Keeps the bytes of a picture or a file beside the log, and gives what a message names them by
+    /// (`Block::Image`, `Block::File`). They are durable when it returns, before any event can name them; the same
+    /// bytes again cost nothing. A message that names what was never kept is refused.
+    pub async fn attach(
+        &self,
+        bytes: Vec<u8>,
+        media_type: &str,
+        name: Option<&str>,
+    ) -> Result<Attachment, Error> {
+        if bytes.len() > MAX_ATTACHMENT_BYTES {
+            let length = bytes.len();
+            return Err(Error::Usage(format!(
+                "the attachment is too large: {length} bytes, at most {MAX_ATTACHMENT_BYTES} are kept"
+            )));
+        }
+        let (store, id, length) = (self.store.clone(), self.id.clone(), bytes.len() as u64);
+        let kept = tokio::task::spawn_blocking(move || store.keep(id.as_str(), &bytes)).await;
+        let blob = kept.map_err(|_| Error::Gone)??;
+        let (media_type, name) = (media_type.to_owned(), name.map(str::to_owned));
+        Ok(Attachment { blob, media_type, bytes: length, name })
     }
 
     /// Queues a message for a turn of its own.

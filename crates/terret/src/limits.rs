@@ -6,6 +6,8 @@ pub const RESERVE_BYTES: u64 = 64 << 10;
 pub const MAX_MAIL: usize = 1024;
 /// Longest message taken in: a log line holds it with room to spare; what is longer belongs in a file.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
+/// Largest attachment kept beside a log: above what providers take in one request, and still read at once.
+pub const MAX_ATTACHMENT_BYTES: usize = 64 << 20;
 /// Longest answer of a model taken in: its committed message is one log line, and JSON may need six bytes for
 /// one.
 pub const MAX_ANSWER_BYTES: usize = 1 << 20;

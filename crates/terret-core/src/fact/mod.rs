@@ -3,6 +3,7 @@
 //! Source: `docs/reference/loop.md`. Facts are grouped as they happen: writer, inbox, turn, step,
 //! request, answer, tools, plugins.
 
+mod attachments;
 mod payload;
 mod version;
 mod words;

@@ -333,7 +333,8 @@ impl Builder {
             }
         });
         let (id, header) = (header.id.clone(), Arc::new(header));
-        Ok(Agent { id, handle, _alive: alive, progress, start, header, left_open, ids: self.ids, registry })
+        let (ids, store) = (self.ids, self.store);
+        Ok(Agent { id, handle, _alive: alive, progress, start, header, left_open, ids, registry, store })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use terret_core::digest::message_digest;
 use terret_core::fact::Cause;
+use terret_core::id::Digest;
 use terret_core::input::{Input, Record};
 use terret_core::machine::Handled;
 
@@ -18,6 +19,15 @@ impl Driver {
                 let size = serde_json::to_vec(&send.message).map_or(usize::MAX, |json| json.len());
                 if size > MAX_MESSAGE_BYTES {
                     let _ = ack.send(Err(Error::TooLarge { bytes: size, limit: MAX_MESSAGE_BYTES }));
+                    return Ok(());
+                }
+                let lacks = |blob: &Digest| !self.ledger.journal.log().has_blob(blob);
+                if let Some(lost) = send.message.attachments().into_iter().find(|a| lacks(&a.blob)) {
+                    let why = format!(
+                        "attachment {} is not kept here: give its bytes to the agent first",
+                        lost.blob
+                    );
+                    let _ = ack.send(Err(Error::Usage(why)));
                     return Ok(());
                 }
                 match self.ledger.folds.accepted.get(&id) {

@@ -1,5 +1,7 @@
 //! Proves a log: every line intact, every bracket closed, every request rebuilt from what stood before it.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use terret_core::project::{Brackets, Request};
 
 use crate::error::Error;
 use crate::model::BodyCache;
-use crate::store::{Bad, Scan};
+use crate::store::{Bad, Scan, blob_beside};
 
 /// What was found out about a log.
 #[derive(Debug, Default)]
@@ -57,9 +59,12 @@ impl Report {
 }
 
 /// Reads the log at `path` from its start and checks everything it promises.
+///
+/// A request whose messages name an attachment that is not beside the log is not provable; that is no damage. One
+/// that is there and has other bytes is.
 pub fn verify(path: &Path) -> Result<Report, Error> {
     let mut scan = Scan::open(path)?;
-    let mut report = verify_scan(&mut scan)?;
+    let mut report = walk(&mut scan, &|blob| blob_beside(path, blob).map(|bytes| bytes.is_some()))?;
     if let Some(bad) = &report.bad {
         report.torn = scan.is_torn_tail(bad)?;
     }
@@ -67,9 +72,16 @@ pub fn verify(path: &Path) -> Result<Report, Error> {
 }
 
 /// The same for a log that is read from elsewhere, from its first event on. Whether a bad line is a torn
-/// tail is for the caller to ask: [`Scan::is_torn`].
+/// tail is for the caller to ask: [`Scan::is_torn`]. Attachments are not looked for.
 pub fn verify_scan(scan: &mut Scan<impl Read>) -> Result<Report, Error> {
-    let mut report = Report::default();
+    walk(scan, &|_| Ok(true))
+}
+
+/// Whether an attachment is there; an error if it is and has other bytes.
+type Look<'a> = &'a dyn Fn(&Digest) -> Result<bool, Error>;
+
+fn walk(scan: &mut Scan<impl Read>, look: Look<'_>) -> Result<Report, Error> {
+    let (mut report, mut blobs) = (Report::default(), BTreeMap::<Digest, bool>::new());
     let (mut brackets, mut request, mut bodies) =
         (Brackets::default(), Request::default(), BodyCache::default());
     let parent = scan.header().parent.clone();
@@ -87,9 +99,20 @@ pub fn verify_scan(scan: &mut Scan<impl Read>) -> Result<Report, Error> {
                 break;
             }
         };
+        for attachment in event.fact.attachments() {
+            if let Entry::Vacant(unknown) = blobs.entry(attachment.blob) {
+                let found = look(&attachment.blob);
+                if let Err(e) = &found {
+                    let (what, expected) = ("attachment".to_owned(), attachment.blob.to_string());
+                    report.mismatches.push(Mismatch { seq: event.seq, what, expected, found: e.to_string() });
+                }
+                unknown.insert(found.unwrap_or(false));
+            }
+        }
         report.events += 1;
         if let Fact::RequestAttempt(attempt) = &event.fact {
-            report.attempt(event.seq, attempt, &mut request, &mut bodies);
+            let absent = absent(&request, &blobs);
+            report.attempt(event.seq, attempt, &mut request, &mut bodies, absent);
         }
         if let (Fact::WriterOpened(opened), true) = (&event.fact, event.seq >= taken) {
             report.same(event.seq, "header line", opened.header_hash, scan.header_hash());
@@ -112,8 +135,25 @@ pub fn verify_scan(scan: &mut Scan<impl Read>) -> Result<Report, Error> {
     Ok(report)
 }
 
+/// An attachment that the request's messages name and that is not there.
+fn absent(request: &Request, blobs: &BTreeMap<Digest, bool>) -> Option<Digest> {
+    // Most logs name none, or have them all.
+    if blobs.values().all(|there| *there) {
+        return None;
+    }
+    let named = request.messages().list().iter().flat_map(|m| m.message.attachments());
+    named.map(|attachment| attachment.blob).find(|blob| blobs.get(blob) == Some(&false))
+}
+
 impl Report {
-    fn attempt(&mut self, seq: Seq, attempt: &RequestAttempt, request: &mut Request, bodies: &mut BodyCache) {
+    fn attempt(
+        &mut self,
+        seq: Seq,
+        attempt: &RequestAttempt,
+        request: &mut Request,
+        bodies: &mut BodyCache,
+        absent: Option<Digest>,
+    ) {
         self.attempts += 1;
         let Some(header) = request.header().map(Arc::clone) else {
             let (expected, found) = ("a request/header before it".to_owned(), "none".to_owned());
@@ -121,6 +161,10 @@ impl Report {
             return;
         };
         if !self.same(seq, "canonical request", attempt.digest, request.digest(&header)) {
+            return;
+        }
+        if let Some(blob) = absent {
+            self.unproven.push((seq, format!("blob absent: not provable ({blob})")));
             return;
         }
         let Some(expected) = attempt.wire_digest else {

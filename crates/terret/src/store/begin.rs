@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use terret_core::limits::MAX_LINE_BYTES;
 
+use super::beside::{BLOBS, SPILL};
 use super::fs::{Access, File, FileSystem, Reader};
 use super::lock::LOCK;
 use super::repair::is_full;
@@ -19,7 +20,7 @@ const HEADER_START: &[u8] = br#"{"type":"session","#;
 /// What a disk writes as one piece.
 const SECTOR_BYTES: usize = 512;
 /// What may lie beside a log that was never begun.
-const BESIDE: [&str; 5] = ["log.jsonl", UNBORN, LOCK, super::end::RESERVE, MARKER];
+const BESIDE: [&str; 7] = ["log.jsonl", UNBORN, LOCK, super::end::RESERVE, MARKER, BLOBS, SPILL];
 
 /// Whether the session of this log was never begun: its directory holds nothing but what a crash before the
 /// first sync leaves. A power cut may take the bytes of the header and leave its name.

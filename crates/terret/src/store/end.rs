@@ -8,13 +8,14 @@ use std::time::UNIX_EPOCH;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use terret_core::id::Digest;
 
-use super::Log;
 use super::fs::{Access, File, FileSystem, Reader};
 use super::index::{INDEX, Index, Rest};
 use super::lock::Lock;
 use super::repair::{Repair, is_full, keep_aside};
 use super::torn::MARKER;
+use super::{Log, beside};
 use crate::error::Error;
 use crate::limits::RESERVE_BYTES;
 
@@ -283,6 +284,10 @@ impl Log for FileLog {
 
     fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn has_blob(&self, blob: &Digest) -> bool {
+        self.fs.is_file(&self.dir.join(beside::place(blob)))
     }
 }
 

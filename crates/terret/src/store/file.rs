@@ -2,9 +2,9 @@
 
 use std::io::{BufWriter, Read, Write};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use terret_core::id::SessionId;
+use terret_core::id::{Digest, SessionId};
 use terret_core::line::{Event, SessionHeader, Tip};
 
 use super::begin::{above, entries, make_dirs, never_begun, write_log};
@@ -13,7 +13,7 @@ use super::fs::{Access, Appender, File, FileSystem, LocalFs};
 use super::index::{Index, Known, skim};
 use super::lock::{LOCK, Lock};
 use super::repair::{COPY_BYTES, Repair};
-use super::{Opened, Process, Scan, Store, Whole};
+use super::{Beside, Opened, Process, Scan, Store, Whole, beside};
 use crate::error::Error;
 
 /// Sessions in one directory, each in its own.
@@ -21,6 +21,8 @@ use crate::error::Error;
 pub struct FileStore {
     fs: Arc<dyn FileSystem>,
     sessions: PathBuf,
+    /// Held while bytes are kept beside a log.
+    keeping: Arc<Mutex<()>>,
 }
 
 impl FileStore {
@@ -31,7 +33,7 @@ impl FileStore {
 
     /// The same on another file system than the machine's own.
     pub fn on(fs: Arc<dyn FileSystem>, sessions: impl Into<PathBuf>) -> Self {
-        FileStore { fs, sessions: sessions.into() }
+        FileStore { fs, sessions: sessions.into(), keeping: Arc::default() }
     }
 
     /// Waits for the machine's disk on the thread that asks. For a process that runs one session and nothing beside
@@ -98,6 +100,7 @@ impl Place {
     /// Writes the beginning of the log. What could not even begin is taken away again: nothing was acknowledged.
     fn begin(&self, write: impl FnOnce(&dyn File) -> std::io::Result<()>) -> Result<Arc<dyn File>, Error> {
         write_log(&*self.fs, &self.dir, &self.path, write).inspect_err(|_| {
+            beside::clear(&*self.fs, &self.dir);
             let _ = self.fs.remove(&self.dir.join(LOCK)).and_then(|()| self.fs.remove_dir(&self.dir));
         })
     }
@@ -207,6 +210,25 @@ impl Store for FileStore {
             return Err(Error::NoSession(id.to_owned()));
         }
         Scan::over(&self.fs, &path, |file| Box::new(file) as Box<dyn Read + Send>)
+    }
+
+    fn keep(&self, id: &str, bytes: &[u8]) -> Result<Digest, Error> {
+        // Two that keep the same would write to the same place.
+        let _one = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
+        beside::keep(&*self.fs, &self.sessions.join(id), bytes)
+    }
+
+    fn blob(&self, id: &str, blob: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        beside::read(&*self.fs, &self.sessions.join(id), blob)
+    }
+
+    fn bring(&self, id: &SessionId, beside: &Beside) -> Result<(), Error> {
+        if beside.is_empty() {
+            return Ok(());
+        }
+        // The lock of the place is held meanwhile, and taken again for the log.
+        let place = self.place(id, crate::clock::epoch_ms())?;
+        beside.put(&*self.fs, &place.dir).inspect_err(|_| beside::clear(&*self.fs, &place.dir))
     }
 
     fn adopt(&self, id: &SessionId, write: Whole<'_>) -> Result<(), Error> {

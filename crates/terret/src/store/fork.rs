@@ -1,5 +1,6 @@
 //! Forks: a new log that begins with the lines of another, copied as they stand, and goes on by itself.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 
 use terret_core::decided::Decided;
@@ -12,7 +13,7 @@ use terret_core::machine::{Handled, Machine};
 use terret_core::project::OpenTurn;
 use terret_core::state::State;
 
-use super::{BY, Process, Scan, Store};
+use super::{BY, Beside, Process, Scan, Store, beside};
 use crate::error::Error;
 
 /// How often a log is read anew whose writer was seen in the middle of a line.
@@ -46,7 +47,8 @@ pub(crate) fn check_plugin(event: &Event, here: impl FnOnce(&str) -> bool) -> Re
 ///
 /// The source is only read (twice, each time from its start): it may be written meanwhile, or be damaged behind the
 /// boundary. The new log has its lines as they stand; then a writer of its own, the closers of a turn that was open
-/// at the boundary, and the removal of what waited there: that stays with the parent. Nothing is run, and nobody
+/// at the boundary, and the removal of what waited there: that stays with the parent. Files beside the source that its
+/// lines name (attachments, long output) are taken along, as second names or copies; absent ones stay absent. Nothing is run, and nobody
 /// holds the new session afterwards. It is there complete or not at all.
 ///
 /// Fails if the boundary is not in the source, if the source is damaged before it, if going on there takes a plugin
@@ -59,6 +61,7 @@ pub fn fork<R: Read>(
     let cut = Cut::find(&source, &fork)?;
     let (header, line) = cut.header(fork.id, fork.now)?;
     let (events, h) = (cut.tip.next_seq(), cut.tip.head());
+    into.bring(&header.id, &cut.beside)?;
     let mut own = cut.begin(into.process(), Digest::of(&line[..line.len() - 1]), fork.now)?;
     own.take(Input::Idle)?;
     into.adopt(&header.id, &mut |out| {
@@ -93,6 +96,8 @@ pub(super) struct Cut {
     open: OpenTurn,
     pub(super) tip: Tip,
     epoch: u64,
+    /// What stands beside the log and is named before the boundary.
+    pub(super) beside: Beside,
 }
 
 impl Cut {
@@ -112,7 +117,7 @@ impl Cut {
     /// Reads up to the boundary. `None`, where it may be read `again`: a writer was in the middle of a line.
     fn read(mut scan: Scan<impl Read>, fork: &Fork, again: bool) -> Result<Option<Self>, Error> {
         let boundary = fork.boundary;
-        let (mut state, mut open) = (State::default(), OpenTurn::default());
+        let (mut state, mut open, mut named) = (State::default(), OpenTurn::default(), BTreeSet::new());
         let wanted = |tip: &Tip| boundary.is_none_or(|boundary| tip.next_seq() <= boundary);
         while wanted(scan.tip())
             && let Some(next) = scan.next_event()?
@@ -126,9 +131,11 @@ impl Cut {
             check_plugin(&event, |name| fork.plugins.iter().any(|here| here == name))?;
             state.apply(&event.fact);
             open.fold(&event);
+            named.extend(beside::named(&event.fact));
         }
+        let beside = Beside::new(scan.fs(), scan.path(), named);
         let source = scan.header().clone();
-        let cut = Cut { source, state, open, tip: scan.tip().clone(), epoch: scan.epoch() };
+        let cut = Cut { source, state, open, tip: scan.tip().clone(), epoch: scan.epoch(), beside };
         match boundary {
             Some(seq) if cut.last() < Some(seq) => {
                 let last = cut.last();

@@ -11,10 +11,13 @@ use futures_util::future::BoxFuture;
 use terret_core::id::{Digest, SessionId};
 use terret_core::line::{Event, SessionHeader, Tip};
 
-use super::{Index, Log, Opened, Process, Scan, Store, Whole};
+use super::{Beside, Index, Log, Opened, Process, Scan, Store, Whole};
 use crate::error::Error;
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
+
+/// Kept bytes of all sessions: their names say what they are.
+type Blobs = Arc<Mutex<HashMap<Digest, Vec<u8>>>>;
 
 /// A log, and whether somebody writes it.
 type Shared = (Bytes, Arc<AtomicBool>);
@@ -23,6 +26,7 @@ type Shared = (Bytes, Arc<AtomicBool>);
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     logs: Arc<Mutex<HashMap<String, Shared>>>,
+    blobs: Blobs,
 }
 
 impl MemoryStore {
@@ -51,7 +55,7 @@ impl Store for MemoryStore {
         let bytes: Bytes = Arc::new(Mutex::new(line));
         let writer = Arc::new(AtomicBool::new(true));
         logs.insert(header.id.to_string(), (bytes.clone(), writer.clone()));
-        let log = Box::new(MemoryLog { bytes, path, _writer: Held(writer) });
+        let log = Box::new(MemoryLog { bytes, path, blobs: self.blobs.clone(), _writer: Held(writer) });
         let process = Process::this();
         let (tip, index) = (Tip::default(), Index::default());
         Ok(Opened { header, header_hash, tip, epoch: 1, cut_bytes: None, process, index, log })
@@ -75,7 +79,7 @@ impl Store for MemoryStore {
         }
         let (header, header_hash) = (scan.header().clone(), scan.header_hash());
         let (tip, epoch) = (scan.tip().clone(), scan.epoch() + 1);
-        let log = Box::new(MemoryLog { bytes, path, _writer: writer });
+        let log = Box::new(MemoryLog { bytes, path, blobs: self.blobs.clone(), _writer: writer });
         let process = Process::this();
         let index = Index::default();
         Ok(Opened { header, header_hash, tip, epoch, cut_bytes: None, process, index, log })
@@ -90,6 +94,24 @@ impl Store for MemoryStore {
         let (bytes, _) = logs.get(id).ok_or_else(|| Error::NoSession(id.to_owned()))?;
         let reader = Box::new(MemoryReader { bytes: bytes.clone(), at: 0 });
         Scan::new(reader, Path::new(&format!("memory:{id}")))
+    }
+
+    fn keep(&self, _id: &str, bytes: &[u8]) -> Result<Digest, Error> {
+        let blob = Digest::of(bytes);
+        let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
+        blobs.entry(blob).or_insert_with(|| bytes.to_vec());
+        Ok(blob)
+    }
+
+    fn blob(&self, _id: &str, blob: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.blobs.lock().unwrap_or_else(PoisonError::into_inner).get(blob).cloned())
+    }
+
+    fn bring(&self, id: &SessionId, beside: &Beside) -> Result<(), Error> {
+        for bytes in beside.blobs() {
+            self.keep(id.as_str(), &bytes.map_err(Error::io("read", Path::new("an attachment")))?)?;
+        }
+        Ok(())
     }
 
     fn adopt(&self, id: &SessionId, write: Whole<'_>) -> Result<(), Error> {
@@ -107,6 +129,7 @@ impl Store for MemoryStore {
 struct MemoryLog {
     bytes: Bytes,
     path: PathBuf,
+    blobs: Blobs,
     _writer: Held,
 }
 
@@ -157,5 +180,9 @@ impl Log for MemoryLog {
 
     fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn has_blob(&self, blob: &Digest) -> bool {
+        self.blobs.lock().unwrap_or_else(PoisonError::into_inner).contains_key(blob)
     }
 }

@@ -3,6 +3,7 @@
 //! Source: `docs/reference/log-format.md`.
 
 mod begin;
+mod beside;
 mod end;
 mod file;
 mod fold;
@@ -31,6 +32,7 @@ use terret_core::line::{SessionHeader, Tip};
 
 use crate::error::Error;
 
+pub use beside::Beside;
 pub use file::FileStore;
 pub use follow::Follow;
 pub(crate) use fork::check_plugin;
@@ -68,6 +70,11 @@ pub trait Log: Send {
 
     /// Where it is, as a person would name it.
     fn path(&self) -> &Path;
+
+    /// Whether the bytes of this name are kept beside it. A log that does not say keeps none.
+    fn has_blob(&self, _blob: &Digest) -> bool {
+        false
+    }
 }
 
 /// A log opened for writing: locked, verified, its torn tail known and not yet cut.
@@ -149,11 +156,34 @@ pub trait Store: Send + Sync {
         )))
     }
 
+    /// Keeps bytes beside a session's log, under their hash; durable when it returns, so that an event may name them.
+    /// Bytes that are there already cost no writing. For whoever writes the session. A store that does not say how
+    /// refuses.
+    fn keep(&self, id: &str, _bytes: &[u8]) -> Result<Digest, Error> {
+        Err(Error::Usage(format!("session `{id}` takes no attachments: its store keeps none")))
+    }
+
+    /// The bytes kept beside a session's log under this hash, checked against it; `None` if they are absent.
+    fn blob(&self, _id: &str, _blob: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        Ok(None)
+    }
+
+    /// Puts files beside a log that is to be adopted under this id: before it, so that what a log names is there when
+    /// the log is. A store that does not say how leaves them.
+    fn bring(&self, _id: &SessionId, _beside: &Beside) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Takes in a whole log under an id that is free. It is there complete and durable, or not at all; nobody
     /// holds it afterwards. A store that does not say how refuses: no fork can be put into it.
     fn adopt(&self, id: &SessionId, _write: Whole<'_>) -> Result<(), Error> {
         Err(Error::Usage(format!("session `{id}` cannot be made: its store takes no whole log in")))
     }
+}
+
+/// The bytes kept under this hash beside the log file at `log` of this machine. See [`Store::blob`].
+pub fn blob_beside(log: &Path, blob: &Digest) -> Result<Option<Vec<u8>>, Error> {
+    beside::read(&fs::LocalFs::default(), log.parent().unwrap_or(Path::new("")), blob)
 }
 
 /// Writes a whole log, once.

@@ -23,7 +23,7 @@ use terret_core::raw::Raw;
 use super::fork::{Cut, Own, copy, header};
 use super::fs::{Access, FileSystem, LocalFs, Reader};
 use super::scan::read_line;
-use super::{Fork, Scan, Store};
+use super::{Beside, Fork, Scan, Store};
 use crate::error::Error;
 use recall::Recall;
 
@@ -95,6 +95,7 @@ pub fn salvage(path: &Path, into: &dyn Store, plan: Salvage) -> Result<Salvaged,
     };
     let (damages, taken) = (Vec::new(), events);
     let mut report = Salvaged { header: header.clone(), taken, kept: 0, too_long: 0, damages };
+    into.bring(&header.id, &Beside::all(&local(), path))?;
     let (mut rest, mut own) = (Rest::from(path, &damage)?, Some((own, damage)));
     into.adopt(&header.id, &mut |out| {
         out.write_all(&line)?;
@@ -150,6 +151,10 @@ fn survey(path: &Path) -> Result<(Option<Cut>, Damage, Option<String>), Error> {
     Ok((cut.transpose()?, damage, Some(cwd)))
 }
 
+fn local() -> Arc<dyn FileSystem> {
+    Arc::new(LocalFs::default())
+}
+
 /// The lines from the first damaged one on, as bytes.
 struct Rest {
     reader: BufReader<Reader>,
@@ -159,8 +164,7 @@ struct Rest {
 
 impl Rest {
     fn from(path: &Path, damage: &Damage) -> Result<Self, Error> {
-        let fs: Arc<dyn FileSystem> = Arc::new(LocalFs::default());
-        let file = fs.open(path, Access::Read).map_err(Error::io("open", path))?;
+        let file = local().open(path, Access::Read).map_err(Error::io("open", path))?;
         let mut reader = BufReader::with_capacity(64 << 10, Reader::new(file));
         reader.seek(SeekFrom::Start(damage.offset)).map_err(Error::io("read", path))?;
         Ok(Rest { reader, line: damage.line, offset: damage.offset })

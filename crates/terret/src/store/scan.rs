@@ -169,6 +169,10 @@ impl<R: Read> Scan<R> {
         self.unterminated
     }
 
+    pub(super) fn fs(&self) -> &Arc<dyn FileSystem> {
+        &self.fs
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
