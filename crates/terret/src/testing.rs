@@ -1,5 +1,7 @@
-//! For tests and demonstrations: agents whose model plays a script, requests and calls without an agent. No key,
-//! no network.
+//! For tests and demonstrations: agents whose model plays a script, requests and calls without an agent, checks for
+//! stores. No key, no network.
+
+pub mod store;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,6 +11,7 @@ use super::begin::{above, entries, make_dirs, never_begun, write_log};
 use super::end::{FileLog, Found};
 use super::fs::{Access, Appender, File, FileSystem, LocalFs};
 use super::lock::{LOCK, Lock};
+use super::opening::read_through;
 use super::repair::{COPY_BYTES, Repair};
 use super::{Opened, Process, Scan, Store, Whole};
 use crate::error::Error;
@@ -157,38 +158,9 @@ impl Store for FileStore {
         refuse_network(&*fs, &dir)?;
         let lock = Lock::take(&*fs, &dir, id, crate::clock::epoch_ms())?;
         let mut scan = Scan::over(&fs, &path, |file| file)?;
-        let owner = &scan.header().id;
-        if owner.as_str() != id {
-            // Two writers of one session, each in its own copy, would hand out the same keys.
-            let why = format!("it is the log of session `{owner}`: only a directory of that name is written");
-            return Err(Error::NotALog { path, why });
-        }
-        let mut context = None;
-        let bad = loop {
-            match scan.next_event()? {
-                None => break None,
-                Some(Err(bad)) => break Some(bad),
-                Some(Ok(event)) => {
-                    context = context.or_else(|| super::list::needs_plugin(&event));
-                    fold(&event);
-                }
-            }
-        };
+        let repair = read_through(&mut scan, id, fold, Scan::is_torn_tail)?;
         let length = fs.meta(&path).map_err(Error::io("read", &path))?.length;
-        let repair = match &bad {
-            Some(bad) => {
-                if !scan.is_torn_tail(bad)? {
-                    return Err(bad.clone().into_error(&path));
-                }
-                Repair::Cut { keep: scan.offset(), epoch: scan.epoch() + 1 }
-            }
-            None if scan.unterminated() => Repair::Newline,
-            None => Repair::None,
-        };
-        if let Some((seq, plugin)) = context {
-            return Err(Error::MissingPlugin { seq, plugin });
-        }
-        let cut_bytes = bad.map(|_| length - scan.offset());
+        let cut_bytes = repair.keeps().map(|keep| length - keep);
         let file = fs.open(&path, Access::Append).map_err(Error::io("open", &path))?;
         // No line says that a sync was ever done: the writers before may have died before the first.
         let entries = if scan.synced().is_none() { entries(&dir, Vec::new()) } else { Vec::new() };

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod begin;
+mod conformance;
 mod cuts;
 mod flips;
 mod fork;

@@ -1,0 +1,47 @@
+//! What a writer finds that opens a log, wherever that is kept.
+
+use std::io::Read;
+
+use terret_core::line::Event;
+
+use super::list::needs_plugin;
+use super::repair::Repair;
+use super::{Bad, Scan};
+use crate::error::Error;
+
+/// Hands every event to `fold`, and says what the first append has to set right. `is_torn` is asked about a bad
+/// line. Fails if the log is damaged, is another session's, or needs a plugin.
+pub(super) fn read_through<R: Read>(
+    scan: &mut Scan<R>,
+    id: &str,
+    fold: &mut dyn FnMut(&Event),
+    is_torn: impl FnOnce(&mut Scan<R>, &Bad) -> Result<bool, Error>,
+) -> Result<Repair, Error> {
+    let owner = &scan.header().id;
+    if owner.as_str() != id {
+        // Two writers of one session, each in its own copy, would hand out the same keys.
+        let why = format!("it is the log of session `{owner}`: only a directory of that name is written");
+        return Err(Error::NotALog { path: scan.path().to_owned(), why });
+    }
+    let mut context = None;
+    let bad = loop {
+        match scan.next_event()? {
+            None => break None,
+            Some(Err(bad)) => break Some(bad),
+            Some(Ok(event)) => {
+                context = context.or_else(|| needs_plugin(&event));
+                fold(&event);
+            }
+        }
+    };
+    let repair = match bad {
+        Some(bad) if !is_torn(scan, &bad)? => return Err(bad.into_error(scan.path())),
+        Some(_) => Repair::Cut { keep: scan.offset(), epoch: scan.epoch() + 1 },
+        None if scan.unterminated() => Repair::Newline,
+        None => Repair::None,
+    };
+    match context {
+        Some((seq, plugin)) => Err(Error::MissingPlugin { seq, plugin }),
+        None => Ok(repair),
+    }
+}
