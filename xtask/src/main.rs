@@ -30,7 +30,8 @@ usage: cargo xtask VERB
   sim   [--seeds 2000] [--from 0]       the real driver over a fake world, seed by seed
         [--seed N]                      one seed, telling what happens in it
   crashes [--runs 500] [--seed N]       faults in every procedure of the store, counted; or one of them
-  soak  [--seeds 1000000]               the same for an hour
+  forks [--seq N]                       a session of 2,000 events forked at each of them, or at one
+  soak  [--seeds 1000000]               crashes and seeds for more than an hour
         [--crashes 1000000]
   bench [--runs 5] [--only NAME]        measure terret beside the floor; exit 1 on a missed bound
         [--no-build] [--report]         NAME: start, loop, flat, burst, machine, scale, store
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         "mutants" => mutants::verb(args),
         "sim" => sim::verb(args),
         "crashes" => sim::crashes(args),
+        "forks" => sim::forks(args),
         "soak" => sim::soak(args),
         "bench" => bench::verb(args),
         "mock" => mock::verb(args),
