@@ -31,6 +31,7 @@ usage: cargo xtask VERB
   sim   [--seeds 2000] [--from 0]       the real driver over a fake world, seed by seed
         [--seed N]                      one seed, telling what happens in it
   crashes [--runs 500] [--seed N]       faults in every procedure of the store, counted; or one of them
+  forks [--seq N]                       a session of 2,000 events forked at each of them, or at one
   fuzz  [--target NAME] [--minutes 1]   bytes that nobody thought of, for what reads and opens logs
         [--replay FILE]                 one input once; NAME: lines, opener
   soak  [--seeds 1000000]               crashes and sim for an hour and more, then fuzz
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         "sim" => sim::verb(args),
         "fuzz" => fuzz::verb(args),
         "crashes" => sim::crashes(args),
+        "forks" => sim::forks(args),
         "soak" => sim::soak(args),
         "bench" => bench::verb(args),
         "mock" => mock::verb(args),

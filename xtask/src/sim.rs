@@ -1,4 +1,4 @@
-//! `xtask sim`, `crashes` and `soak`: the real driver and the real store over a fake world, seed by seed.
+//! `xtask sim`, `crashes`, `forks` and `soak`: the real driver and the real store over a fake world, seed by seed.
 
 use std::process::{Command, ExitCode};
 
@@ -40,6 +40,16 @@ pub(crate) fn crashes(mut args: Args) -> Outcome {
     match one {
         Some(seed) => start(&["crashes", "--seed", &seed.to_string()]),
         None => start(&["crashes", "--runs", &runs.to_string()]),
+    }
+}
+
+/// `xtask forks`: a long session forked at every event, or at one.
+pub(crate) fn forks(mut args: Args) -> Outcome {
+    let at: Option<u64> = args.value("--seq")?;
+    args.finish()?;
+    match at {
+        Some(at) => start(&["forks", "--seq", &at.to_string()]),
+        None => start(&["forks"]),
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Disk {
     pub(crate) synced: usize,
     /// It is full, until then.
     full_until: Option<u64>,
+    /// A write failed in this life.
+    pub(crate) write_failed: bool,
     /// The log was given up.
     pub(crate) poisoned: bool,
     /// A sync is under way.
@@ -47,6 +49,7 @@ impl Disk {
             outside: SimFs::new(seed, std::sync::Arc::new(Calm)),
             synced: 0,
             full_until: None,
+            write_failed: false,
             poisoned: false,
             syncing: false,
             closing: false,
@@ -56,7 +59,7 @@ impl Disk {
 
     /// A process begins.
     pub(crate) fn begin(&mut self) {
-        (self.poisoned, self.syncing, self.closing) = (false, false, false);
+        (self.write_failed, self.poisoned, self.syncing, self.closing) = (false, false, false, false);
     }
 
     /// The log as everybody sees it.
@@ -145,6 +148,7 @@ impl State {
             }
             Kind::Append if on_log && self.trouble(self.temper.append_fails) => {
                 self.reached.count(Situation::AppendFailed);
+                self.disk.write_failed = true;
                 Verdict::Fail(self.dice.part(op.bytes))
             }
             Kind::Sync if on_log && self.trouble(self.temper.sync_fails) => {

@@ -10,6 +10,7 @@ pub mod crashes;
 mod crowd;
 mod dice;
 mod disk;
+pub mod forks;
 pub mod fs;
 mod hooks;
 mod life;

@@ -133,6 +133,7 @@ async fn life(world: &World, calm: bool, fs: &SimFs) {
         Err(Error::Full { .. }) if world.lock().disk.is_full() => {
             return world.count(Situation::NoRoomToBegin);
         }
+        Err(Error::Io { .. }) if world.lock().disk.write_failed => return,
         Err(e) => return world.broken(format!("the session does not open: {e}")),
     };
     {

@@ -40,3 +40,5 @@ pub(crate) const CRASH_LATER_OPS: u32 = 40;
 pub(crate) const CRASH_TORN_TRIES: u32 = 8;
 /// Runs in which operations are counted before they are struck: most have as many.
 pub(crate) const CRASH_LOOKS: u64 = 6;
+/// Events of the session that is forked at each of them: several turns of every kind.
+pub(crate) const FORK_EVENTS: u64 = 2_000;

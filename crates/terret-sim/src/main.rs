@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use many::on_every_core;
 use terret_sim::crashes::{Crash, Tally, crash, pairs};
+use terret_sim::forks::Parent;
 use terret_sim::{Reached, Run, run, tell};
 
 /// From so many seeds on everything is reached at least once, or the world has become a toy.
@@ -28,10 +29,13 @@ fn main() -> ExitCode {
         (["--seeds", "--from"], Some([n, from])) => seeds(*from, *n),
         (["crashes", "--seed"], Some([seed])) => judge_crash(&crash(*seed), true),
         (["crashes", "--runs"], Some([n])) => crashes(*n * pairs().len() as u64),
+        (["forks"], Some([])) => forks(),
+        (["forks", "--seq"], Some([at])) => fork_at(*at),
         (["crashes", "--all"], Some([n])) => crashes(*n),
         _ => {
             eprintln!("usage: cargo xtask sim [--seeds N [--from N]] | --seed N");
             eprintln!("       cargo xtask crashes [--runs N] | --seed N");
+            eprintln!("       cargo xtask forks [--seq N]");
             ExitCode::from(2)
         }
     }
@@ -106,4 +110,31 @@ fn judge_crash(crash: &Crash, tells: bool) -> ExitCode {
     }
     broken.iter().for_each(|what| println!("  {what:?}"));
     if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Forks a long session at every one of its events.
+fn forks() -> ExitCode {
+    let parent = match Parent::live() {
+        Ok(parent) => parent,
+        Err(e) => return told(Err(e), 0),
+    };
+    let events = parent.events();
+    let one = |_: &mut (), at: u64| told(parent.fork(at), at) == ExitCode::SUCCESS;
+    let Some((_, seconds)) = on_every_core(events, "forks", one) else { return ExitCode::FAILURE };
+    println!("{events} forks, one at each event, kept every promise; {seconds:.1} s");
+    ExitCode::SUCCESS
+}
+
+fn fork_at(at: u64) -> ExitCode {
+    told(Parent::live().and_then(|parent| parent.fork(at)), at)
+}
+
+fn told(done: Result<(), String>, at: u64) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            println!("cargo xtask forks --seq {at}\n  {what}");
+            ExitCode::FAILURE
+        }
+    }
 }

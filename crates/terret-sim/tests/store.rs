@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use futures_util::FutureExt;
 use terret::core::fact::Fact;
 use terret::core::line::{FORMAT, SessionHeader, SessionTag};
+use terret::store::fs::{Access, FileSystem};
 use terret::store::{BY, FileStore, Journal, Opened, Store};
+use terret::testing::store::{UnderTest, conforms};
 use terret_sim::fs::{Calm, Fate, Kind, Op, SimFs, Verdict};
 
 const LOG: &str = "/sessions/s/log.jsonl";
@@ -80,4 +82,31 @@ fn a_file_system_on_which_nothing_works_is_an_error_and_not_a_search_without_end
     let store = FileStore::on(Arc::new(SimFs::new(0, Arc::new(Broken))), "/a/b/sessions");
     let error = store.create(header()).err().unwrap();
     assert!(error.to_string().contains("the disk failed"), "{error}");
+}
+
+/// The simulated disk, as nobody's faults find it.
+struct OnSim(SimFs);
+
+impl UnderTest for OnSim {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(FileStore::on(Arc::new(self.0.clone()), "/sessions"))
+    }
+
+    fn put(&self, id: &str, log: &[u8]) {
+        let dir = Path::new("/sessions").join(id);
+        let _ = self.0.create_dir(&dir);
+        let file = self.0.open(&dir.join("log.jsonl"), Access::Ensure).unwrap();
+        file.set_len(0).unwrap();
+        assert_eq!(file.append(log).unwrap(), log.len());
+    }
+
+    fn bytes(&self, id: &str) -> Option<Vec<u8>> {
+        let log = Path::new("/sessions").join(id).join("log.jsonl");
+        self.0.look(&log, |bytes| bytes.map(<[u8]>::to_vec))
+    }
+}
+
+#[tokio::test]
+async fn files_on_the_simulated_disk_keep_what_every_store_promises() {
+    conforms(&OnSim(SimFs::new(0, Arc::new(Calm)))).await.unwrap();
 }

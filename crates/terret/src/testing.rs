@@ -1,6 +1,7 @@
-//! For tests and demonstrations: agents whose model plays a script, requests and calls without an agent, disks that
-//! fail at a chosen step. No key, no network.
+//! For tests and demonstrations: agents whose model plays a script, requests and calls without an agent, checks for
+//! stores, disks that fail at a chosen step. No key, no network.
 
+pub mod store;
 mod watched;
 
 use std::sync::Arc;

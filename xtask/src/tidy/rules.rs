@@ -133,6 +133,6 @@ const TERRET: &[Module] = &[
         name: "agent",
         uses: "core limits error clock call request mail store model tool hook config policy world driver",
     },
-    Module { name: "testing", uses: "core error call request store model agent" },
+    Module { name: "testing", uses: "core error call request store model agent inspect" },
     Module { name: "inspect", uses: "core limits error clock store model" },
 ];

@@ -71,8 +71,16 @@ impl Run {
         let is_there = |root: &str| fs.meta(format!("{root}/{ID}").as_ref()).is_ok();
         let (here, there) = (is_there(SESSIONS), is_there(TRASH));
         match (here, there, &self.book) {
-            // It was not moved.
-            (true, false, Some(_)) => self.moved = None,
+            // It was not moved, or is back: its place is taken by nobody else for good.
+            (true, false, Some(_)) => {
+                let log = format!("{SESSIONS}/{ID}/log.jsonl");
+                let first =
+                    fs.look(log.as_ref(), |log| lines(log.unwrap_or_default(), false).into_iter().next());
+                if first.is_some() && first == moved.get().shown.first().cloned() {
+                    self.book = Some(moved.clone());
+                }
+                self.moved = None;
+            }
             (_, true, book) => {
                 if book.as_ref().is_some_and(|book| book.is(moved)) {
                     self.book = None;

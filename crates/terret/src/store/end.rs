@@ -69,10 +69,7 @@ impl FileLog {
     pub(super) fn new(found: Found) -> Result<Self, Error> {
         let Found { fs, path, dir, file, lock, length, repair, entries } = found;
         let id = file.meta().map_err(Error::io("read", &path))?.id;
-        let limit = match repair {
-            Repair::Cut { keep, .. } => keep,
-            Repair::None | Repair::Newline => u64::MAX,
-        };
+        let limit = repair.keeps().unwrap_or(u64::MAX);
         Ok(FileLog {
             fs,
             path,
@@ -275,11 +272,7 @@ impl Log for FileLog {
     }
 
     fn length(&self) -> u64 {
-        match self.repair {
-            Repair::None => self.length,
-            Repair::Newline => self.length + 1,
-            Repair::Cut { keep, .. } => keep,
-        }
+        self.repair.leaves(self.length)
     }
 
     fn path(&self) -> &Path {

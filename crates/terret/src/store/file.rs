@@ -12,6 +12,7 @@ use super::end::{FileLog, Found};
 use super::fs::{Access, Appender, File, FileSystem, LocalFs};
 use super::index::{Index, Known, skim};
 use super::lock::{LOCK, Lock};
+use super::opening::read_through;
 use super::repair::{COPY_BYTES, Repair};
 use super::{Beside, Opened, Process, Scan, Store, Whole, beside};
 use crate::error::Error;
@@ -162,29 +163,14 @@ impl Store for FileStore {
         refuse_network(&*fs, &dir)?;
         let lock = Lock::take(&*fs, &dir, id, crate::clock::epoch_ms())?;
         let (mut scan, known) = skim(&fs, &path, fold)?;
-        let owner = &scan.header().id;
-        if owner.as_str() != id {
-            // Two writers of one session, each in its own copy, would hand out the same keys.
-            let why = format!("it is the log of session `{owner}`: only a directory of that name is written");
-            return Err(Error::NotALog { path, why });
-        }
         let mut index = known.map(Known::into_index).unwrap_or_default();
-        let bad = scan.fold_placed(&mut |event, place| {
+        let mut take = |event: &Event, place| {
             index.note(event.seq, event.time, &event.fact, place);
             fold(event);
-        })?;
-        let length = fs.meta(&path).map_err(Error::io("read", &path))?.length;
-        let repair = match &bad {
-            Some(bad) => {
-                if !scan.is_torn_tail(bad)? {
-                    return Err(bad.clone().into_error(&path));
-                }
-                Repair::Cut { keep: scan.offset(), epoch: scan.epoch() + 1 }
-            }
-            None if scan.unterminated() => Repair::Newline,
-            None => Repair::None,
         };
-        let cut_bytes = bad.map(|_| length - scan.offset());
+        let repair = read_through(&mut scan, id, &mut take, Scan::is_torn_tail)?;
+        let length = fs.meta(&path).map_err(Error::io("read", &path))?.length;
+        let cut_bytes = repair.keeps().map(|keep| length - keep);
         let file = fs.open(&path, Access::Append).map_err(Error::io("open", &path))?;
         // No line says that a sync was ever done: the writers before may have died before the first.
         let entries = if scan.synced().is_none() { entries(&dir, Vec::new()) } else { Vec::new() };

@@ -14,7 +14,7 @@ use crate::limits::MAX_HELD_BYTES;
 const PIECE: &str = "assistant/chunk";
 
 /// Takes an event, and where its line begins and ends, newline included.
-type Placed<'a> = &'a mut dyn FnMut(&Event, [u64; 2]);
+pub(super) type Placed<'a> = &'a mut dyn FnMut(&Event, [u64; 2]);
 
 /// Lines of the attempt that is open so far, not parsed yet.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
@@ -11,7 +11,9 @@ use futures_util::future::BoxFuture;
 use terret_core::id::{Digest, SessionId};
 use terret_core::line::{Event, SessionHeader, Tip};
 
-use super::{Beside, Index, Log, Opened, Process, Scan, Store, Whole};
+use super::opening::read_through;
+use super::repair::Repair;
+use super::{Bad, Beside, Index, Log, Opened, Process, Scan, Store, Whole};
 use crate::error::Error;
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
@@ -55,7 +57,7 @@ impl Store for MemoryStore {
         let bytes: Bytes = Arc::new(Mutex::new(line));
         let writer = Arc::new(AtomicBool::new(true));
         logs.insert(header.id.to_string(), (bytes.clone(), writer.clone()));
-        let log = Box::new(MemoryLog { bytes, path, blobs: self.blobs.clone(), _writer: Held(writer) });
+        let log = Box::new(MemoryLog::new(bytes, path, self.blobs.clone(), Held(writer), Repair::None));
         let process = Process::this();
         let (tip, index) = (Tip::default(), Index::default());
         Ok(Opened { header, header_hash, tip, epoch: 1, cut_bytes: None, process, index, log })
@@ -73,16 +75,17 @@ impl Store for MemoryStore {
         }
         let writer = Held(writer);
         let whole = bytes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let length = whole.len() as u64;
         let mut scan = Scan::new(Cursor::new(whole), &path)?;
-        if let Some(bad) = scan.fold(fold)? {
-            return Err(bad.into_error(&path));
-        }
+        let process = Process::this();
+        let judge = |scan: &mut Scan<_>, bad: &Bad| scan.is_torn(bad, false, &process.boot);
+        let repair = read_through(&mut scan, id, &mut |event, _| fold(event), judge)?;
+        let cut_bytes = repair.keeps().map(|keep| length - keep);
         let (header, header_hash) = (scan.header().clone(), scan.header_hash());
         let (tip, epoch) = (scan.tip().clone(), scan.epoch() + 1);
-        let log = Box::new(MemoryLog { bytes, path, blobs: self.blobs.clone(), _writer: writer });
-        let process = Process::this();
+        let log = Box::new(MemoryLog::new(bytes, path, self.blobs.clone(), writer, repair));
         let index = Index::default();
-        Ok(Opened { header, header_hash, tip, epoch, cut_bytes: None, process, index, log })
+        Ok(Opened { header, header_hash, tip, epoch, cut_bytes, process, index, log })
     }
 
     fn dir(&self, _id: &str) -> Option<PathBuf> {
@@ -92,7 +95,8 @@ impl Store for MemoryStore {
     fn read(&self, id: &str) -> Result<Scan<Box<dyn Read + Send>>, Error> {
         let logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
         let (bytes, _) = logs.get(id).ok_or_else(|| Error::NoSession(id.to_owned()))?;
-        let reader = Box::new(MemoryReader { bytes: bytes.clone(), at: 0 });
+        let reader =
+            Box::new(MemoryReader { bytes: bytes.clone(), at: 0, limit: Arc::new(AtomicU64::new(u64::MAX)) });
         Scan::new(reader, Path::new(&format!("memory:{id}")))
     }
 
@@ -130,6 +134,10 @@ struct MemoryLog {
     bytes: Bytes,
     path: PathBuf,
     blobs: Blobs,
+    repair: Repair,
+    /// Where readers stop: before a torn tail, as long as it is there.
+    limit: Arc<AtomicU64>,
+    closed: Option<String>,
     _writer: Held,
 }
 
@@ -145,37 +153,66 @@ impl Drop for Held {
 struct MemoryReader {
     bytes: Bytes,
     at: usize,
+    limit: Arc<AtomicU64>,
 }
 
 impl Read for MemoryReader {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let n = (&bytes[self.at.min(bytes.len())..]).read(buf)?;
+        let limit = usize::try_from(self.limit.load(Ordering::Acquire)).unwrap_or(usize::MAX);
+        let end = bytes.len().min(limit);
+        let n = (&bytes[self.at.min(end)..end]).read(buf)?;
         self.at += n;
         Ok(n)
     }
 }
 
+impl MemoryLog {
+    fn new(bytes: Bytes, path: PathBuf, blobs: Blobs, writer: Held, repair: Repair) -> Self {
+        let limit = Arc::new(AtomicU64::new(repair.keeps().unwrap_or(u64::MAX)));
+        MemoryLog { bytes, path, blobs, repair, limit, closed: None, _writer: writer }
+    }
+
+    fn open_check(&self) -> Result<(), Error> {
+        match &self.closed {
+            Some(why) => Err(Error::Poisoned { path: self.path.clone(), why: why.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Log for MemoryLog {
     fn append(&mut self, lines: &[u8]) -> Result<(), Error> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(lines);
+        self.open_check()?;
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        // What opening left to do. A torn tail is not kept: nothing here outlives the process.
+        match std::mem::replace(&mut self.repair, Repair::None) {
+            Repair::None => {}
+            Repair::Newline => bytes.push(b'\n'),
+            Repair::Cut { keep, .. } => bytes.truncate(keep as usize),
+        }
+        self.limit.store(u64::MAX, Ordering::Release);
+        bytes.extend_from_slice(lines);
         Ok(())
     }
 
     fn sync(&mut self) -> BoxFuture<'static, Result<(), Error>> {
-        std::future::ready(Ok(())).boxed()
+        std::future::ready(self.open_check()).boxed()
     }
 
     fn poison(&mut self, why: &str) -> Error {
+        self.closed.get_or_insert_with(|| why.to_owned());
         Error::Poisoned { path: self.path.clone(), why: why.to_owned() }
     }
 
     fn reader(&self, from: u64) -> Result<Box<dyn Read + Send>, Error> {
-        Ok(Box::new(MemoryReader { bytes: self.bytes.clone(), at: from as usize }))
+        let (bytes, limit) = (self.bytes.clone(), self.limit.clone());
+        Ok(Box::new(MemoryReader { bytes, at: from as usize, limit }))
     }
 
     fn length(&self) -> u64 {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
+        let written = self.bytes.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
+        self.repair.leaves(written)
     }
 
     fn path(&self) -> &Path {

@@ -15,6 +15,7 @@ mod journal;
 mod list;
 mod lock;
 mod memory;
+mod opening;
 mod places;
 mod repair;
 mod salvage;

@@ -25,6 +25,25 @@ pub(super) enum Repair {
     },
 }
 
+impl Repair {
+    /// Length of what is good, if something is to be cut.
+    pub(super) fn keeps(self) -> Option<u64> {
+        match self {
+            Repair::Cut { keep, .. } => Some(keep),
+            Repair::None | Repair::Newline => None,
+        }
+    }
+
+    /// Length of the log once it is done.
+    pub(super) fn leaves(self, length: u64) -> u64 {
+        match self {
+            Repair::None => length,
+            Repair::Newline => length + 1,
+            Repair::Cut { keep, .. } => keep,
+        }
+    }
+}
+
 /// Copies the bytes of the log from `keep` to `length` to a file of their own. When it returns they are there
 /// for good: only then may they be cut. Nothing that was kept before is written over.
 pub(super) fn keep_aside(

@@ -3,6 +3,7 @@
 
 mod begin;
 mod beside;
+mod conformance;
 mod cuts;
 mod flips;
 mod fold;
