@@ -8,7 +8,7 @@ use std::time::Duration;
 use terret::agent::Agent;
 use terret::clock::{Clock, Ids};
 use terret::core::fact::{CallMode, Cause, EffectClass};
-use terret::core::line::{Event, SessionHeader};
+use terret::core::line::SessionHeader;
 use terret::core::message::Message;
 use terret::core::project::Request;
 use terret::inspect::verify_scan;
@@ -86,12 +86,11 @@ impl Parent {
         runtime.block_on(session(store(&fs)))?;
         let log = bytes(&fs, PARENT);
         let (mut request, mut messages) = (Request::default(), Vec::new());
-        store(&fs)
-            .open(PARENT, &mut |event| {
-                request.fold(event);
-                messages.push(shown(&request));
-            })
-            .map_err(|e| e.to_string())?;
+        let mut scan = store(&fs).read(PARENT).map_err(|e| e.to_string())?;
+        while let Some(event) = scan.next_event().map_err(|e| e.to_string())? {
+            request.fold(&event.map_err(|bad| format!("{bad:?}"))?);
+            messages.push(shown(&request));
+        }
         Ok(Parent { fs, log, messages })
     }
 
@@ -124,17 +123,18 @@ impl Parent {
         let report = verify_scan(&mut scan).map_err(|e| format!("it cannot be verified: {e}"))?;
         holds(report.holds(), "it cannot be proven")?;
         let (mut request, mut same, mut own) = (Request::default(), false, 0);
-        let opened = into.open(CHILD, &mut |event: &Event| {
+        let mut scan = into.read(CHILD).map_err(|e| format!("it cannot be read: {e}"))?;
+        while let Some(Ok(event)) = scan.next_event().map_err(|e| e.to_string())? {
             if event.seq <= at {
-                request.fold(event);
+                request.fold(&event);
             } else {
                 own += 1;
             }
             if event.seq == at {
                 same = shown(&request) == self.messages[at as usize];
             }
-        });
-        let opened = opened.map_err(|e| format!("it does not open: {e}"))?;
+        }
+        let opened = into.open(CHILD, &mut |_| {}).map_err(|e| format!("it does not open: {e}"))?;
         holds(same, "it does not say what its parent says there")?;
         holds(own > 0 && opened.cut_bytes.is_none(), "it has no writer of its own")?;
         holds(bytes(&self.fs, PARENT) == self.log, "its parent was changed")
@@ -174,12 +174,16 @@ async fn cancelled(agent: &Agent, cause: Cause) -> Result<(), terret::Error> {
     let (first, second) = (agent.user("wait, first this"), agent.user("and this"));
     let steered = agent.steer(first.clone()).await?;
     let queued = agent.followup(second.clone()).await?;
-    let edited = agent.edit(second.id, agent.user("no, that")).await?;
-    agent.remove(vec![first.id]).await?;
+    // The turn may be over already, and what was sent claimed.
+    let edited = agent.edit(second.id, agent.user("no, that")).await.ok();
+    let third = agent.user("or that");
+    let taken_off = agent.followup(third.clone()).await?;
+    let _ = agent.remove(vec![first.id, third.id.clone()]).await;
+    let _ = agent.remove(vec![third.id]).await;
     agent.cancel(cause).await?;
     let _ = turn.settled().await;
     agent.when_idle().await?;
-    drop((steered, queued, edited));
+    drop((steered, queued, edited, taken_off));
     Ok(())
 }
 

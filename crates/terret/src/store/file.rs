@@ -163,12 +163,18 @@ impl Store for FileStore {
         refuse_network(&*fs, &dir)?;
         let lock = Lock::take(&*fs, &dir, id, crate::clock::epoch_ms())?;
         let (mut scan, known) = skim(&fs, &path, fold)?;
+        let owner = &scan.header().id;
+        if owner.as_str() != id {
+            // Two writers of one session, each in its own copy, would hand out the same keys.
+            let why = format!("it is the log of session `{owner}`: only a directory of that name is written");
+            return Err(Error::NotALog { path, why });
+        }
         let mut index = known.map(Known::into_index).unwrap_or_default();
         let mut take = |event: &Event, place| {
             index.note(event.seq, event.time, &event.fact, place);
             fold(event);
         };
-        let repair = read_through(&mut scan, id, &mut take, Scan::is_torn_tail)?;
+        let repair = read_through(&mut scan, &mut take, Scan::is_torn_tail)?;
         let length = fs.meta(&path).map_err(Error::io("read", &path))?.length;
         let cut_bytes = repair.keeps().map(|keep| length - keep);
         let file = fs.open(&path, Access::Append).map_err(Error::io("open", &path))?;

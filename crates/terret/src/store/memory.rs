@@ -79,7 +79,7 @@ impl Store for MemoryStore {
         let mut scan = Scan::new(Cursor::new(whole), &path)?;
         let process = Process::this();
         let judge = |scan: &mut Scan<_>, bad: &Bad| scan.is_torn(bad, false, &process.boot);
-        let repair = read_through(&mut scan, id, &mut |event, _| fold(event), judge)?;
+        let repair = read_through(&mut scan, &mut |event, _| fold(event), judge)?;
         let cut_bytes = repair.keeps().map(|keep| length - keep);
         let (header, header_hash) = (scan.header().clone(), scan.header_hash());
         let (tip, epoch) = (scan.tip().clone(), scan.epoch() + 1);

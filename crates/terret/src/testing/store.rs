@@ -63,7 +63,6 @@ pub async fn conforms(under: &dyn UnderTest) -> Result<(), String> {
     logs::torn_tail(under)?;
     logs::unterminated(under)?;
     logs::damage(under)?;
-    logs::not_ours(under)?;
     if under.adopts() {
         whole::adopt(under)?;
         whole::fork(under)?;

@@ -56,3 +56,17 @@ async fn case_004_bad_files_stop_neither_the_list_nor_the_good_session() {
     assert_eq!(logs(&home), before, "nothing was changed");
     home.go_on().unwrap();
 }
+
+/// A copy of a session's directory under another name can be read. Two writers, each in its own, would hand out the
+/// same keys.
+#[tokio::test]
+async fn a_log_is_written_under_its_own_name_alone() {
+    let home = Home::with(&whole_log().await);
+    let copy = home.store.sessions().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::copy(home.log(), copy.join("log.jsonl")).unwrap();
+    let refused = home.store.open("copy", &mut |_| {}).err().unwrap();
+    assert!(matches!(refused, Error::NotALog { .. }), "{refused:?}");
+    assert_eq!(home.store.list().unwrap().len(), 2);
+    home.go_on().unwrap();
+}

@@ -1,10 +1,9 @@
 //! One log: begun, opened, written, read beside its writer, found torn or damaged.
 
-use terret_core::fact::{Fact, PluginEvent, Rel};
+use terret_core::fact::Fact;
 
 use super::{Check, UnderTest, all_of, events, header, holds, message, well, writer, written};
 use crate::error::Error;
-use crate::store::Journal;
 
 pub(super) fn create(under: &dyn UnderTest) -> Check {
     let store = under.store();
@@ -149,23 +148,5 @@ pub(super) fn damage(under: &dyn UnderTest) -> Check {
     holds(
         under.store().open("damage", &mut |_| {}).is_err(),
         "and refused again, by nobody's lock but for that",
-    )
-}
-
-pub(super) fn not_ours(under: &dyn UnderTest) -> Check {
-    let bytes = written(under, "ours")?;
-    under.put("copy", &bytes);
-    let copy = under.store().open("copy", &mut |_| {}).err();
-    holds(matches!(copy, Some(Error::NotALog { .. })), "a session's log is written under its own id alone")?;
-    let mut journal = Journal::new(events(under, "ours")?.1);
-    let data = serde_json::from_str("{}").map_err(|e| e.to_string())?;
-    let event = PluginEvent { kind: "x/nobody/did".into(), rel: Rel::Context, v: 1, data };
-    well(journal.push(2, &Fact::Plugin(event)), "to encode")?;
-    well(journal.write(), "to append")?;
-    drop(journal);
-    let missing = under.store().open("ours", &mut |_| {}).err();
-    holds(
-        matches!(&missing, Some(Error::MissingPlugin { seq: 4, plugin }) if plugin == "nobody"),
-        "a log that needs a plugin is not written without it",
     )
 }
