@@ -254,3 +254,12 @@ async fn a_log_that_was_changed_since_it_was_left_is_read_from_its_start() {
     std::fs::write(home.log(), &log).unwrap();
     crate::support::assert_damaged(&home, seq, "a piece of an old answer");
 }
+
+#[tokio::test]
+async fn after_a_failed_sync_the_log_is_read_from_its_start() {
+    let home = Home::new();
+    session(&home).await;
+    let (_, all) = anew(&home);
+    home.mark();
+    assert_eq!(opened(&home.store).unwrap().1, all);
+}

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::limits::MAX_INDEX_BYTES;
 use crate::store::Scan;
 use crate::store::fs::{Access, File, FileSystem, LocalFs, Meta, Reader};
+use crate::store::torn::is_marked;
 
 /// Bytes read at once: a few lines.
 const CLOSE_BYTES: usize = 2 << 10;
@@ -54,6 +55,10 @@ impl Scan<Reader> {
 impl Known {
     /// What is known of this log. `None` if there is no index, or if it is not one of this log as it is.
     pub(in crate::store) fn of(fs: &dyn FileSystem, log: &Path) -> Option<Self> {
+        // After a sync that failed nothing is taken for granted.
+        if is_marked(fs, log) {
+            return None;
+        }
         let records = records(fs, &log.with_file_name(INDEX))?;
         let file = fs.open(log, Access::Read).ok()?;
         let meta = file.meta().ok()?;
@@ -75,6 +80,9 @@ impl Known {
 
     /// What is said of a session that rests at the end of its log, without a look at what happened before.
     pub(in crate::store) fn at_rest(fs: &dyn FileSystem, log: &Path) -> Option<Mark> {
+        if is_marked(fs, log) {
+            return None;
+        }
         let (Record { mark, .. }, _) = records(fs, &log.with_file_name(INDEX))?.pop()?;
         let file = fs.open(log, Access::Read).ok()?;
         let meta = file.meta().ok()?;
