@@ -136,7 +136,8 @@ impl Store for FileStore {
         let header_hash = terret_core::id::Digest::of(&line[..line.len() - 1]);
         let (length, Place { fs, dir, path, lock, entries }) = (line.len() as u64, place);
         let process = fs.process();
-        let log = FileLog::new(Found { fs, path, dir, file, lock, length, repair: Repair::None, entries })?;
+        let (repair, doubt) = (Repair::None, None);
+        let log = FileLog::new(Found { fs, path, dir, file, lock, length, repair, doubt, entries })?;
         Ok(Opened {
             header,
             header_hash,
@@ -158,7 +159,13 @@ impl Store for FileStore {
         refuse_network(&*fs, &dir)?;
         let lock = Lock::take(&*fs, &dir, id, crate::clock::epoch_ms())?;
         let mut scan = Scan::over(&fs, &path, |file| file)?;
-        let repair = read_through(&mut scan, id, fold, Scan::is_torn_tail)?;
+        let owner = &scan.header().id;
+        if owner.as_str() != id {
+            // Two writers of one session, each in its own copy, would hand out the same keys.
+            let why = format!("it is the log of session `{owner}`: only a directory of that name is written");
+            return Err(Error::NotALog { path, why });
+        }
+        let repair = read_through(&mut scan, fold, Scan::is_torn_tail)?;
         let length = fs.meta(&path).map_err(Error::io("read", &path))?.length;
         let cut_bytes = repair.keeps().map(|keep| length - keep);
         let file = fs.open(&path, Access::Append).map_err(Error::io("open", &path))?;
@@ -167,7 +174,8 @@ impl Store for FileStore {
         let header_hash = scan.header_hash();
         let (header, tip, epoch) = (scan.header().clone(), scan.tip().clone(), scan.epoch() + 1);
         let process = fs.process();
-        let log = FileLog::new(Found { fs, path, dir, file, lock, length, repair, entries })?;
+        let doubt = Some(scan.synced_end());
+        let log = FileLog::new(Found { fs, path, dir, file, lock, length, repair, doubt, entries })?;
         Ok(Opened { header, header_hash, tip, epoch, cut_bytes, process, log: Box::new(log) })
     }
 

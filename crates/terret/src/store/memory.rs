@@ -73,7 +73,7 @@ impl Store for MemoryStore {
         let length = whole.len() as u64;
         let mut scan = Scan::new(Cursor::new(whole), &path)?;
         let process = Process::this();
-        let repair = read_through(&mut scan, id, fold, |scan, bad| scan.is_torn(bad, false, &process.boot))?;
+        let repair = read_through(&mut scan, fold, |scan, bad| scan.is_torn(bad, false, &process.boot))?;
         let cut_bytes = repair.keeps().map(|keep| length - keep);
         let (header, header_hash) = (scan.header().clone(), scan.header_hash());
         let (tip, epoch) = (scan.tip().clone(), scan.epoch() + 1);

@@ -10,19 +10,12 @@ use super::{Bad, Scan};
 use crate::error::Error;
 
 /// Hands every event to `fold`, and says what the first append has to set right. `is_torn` is asked about a bad
-/// line. Fails if the log is damaged, is another session's, or needs a plugin.
+/// line. Fails if the log is damaged, or needs a plugin.
 pub(super) fn read_through<R: Read>(
     scan: &mut Scan<R>,
-    id: &str,
     fold: &mut dyn FnMut(&Event),
     is_torn: impl FnOnce(&mut Scan<R>, &Bad) -> Result<bool, Error>,
 ) -> Result<Repair, Error> {
-    let owner = &scan.header().id;
-    if owner.as_str() != id {
-        // Two writers of one session, each in its own copy, would hand out the same keys.
-        let why = format!("it is the log of session `{owner}`: only a directory of that name is written");
-        return Err(Error::NotALog { path: scan.path().to_owned(), why });
-    }
     let mut context = None;
     let bad = loop {
         match scan.next_event()? {

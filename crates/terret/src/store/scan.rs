@@ -1,5 +1,6 @@
 //! Reading a log from its start, line by line, and telling a torn tail from damage.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Seek as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +27,10 @@ pub struct Scan<R> {
     line_no: u64,
     offset: u64,
     synced: Option<Seq>,
+    /// Byte offset behind the last line of which a later one says that it was synced.
+    synced_end: u64,
+    /// Lines of which none says so: their seq, and the offset behind them.
+    unsynced: VecDeque<(Seq, u64)>,
     boot: Option<String>,
     epoch: u64,
     unterminated: bool,
@@ -116,6 +121,8 @@ impl<R: Read> Scan<R> {
             line,
             line_no: 1,
             synced: None,
+            synced_end: 0,
+            unsynced: VecDeque::new(),
             boot: None,
             epoch: 0,
             unterminated: false,
@@ -157,6 +164,11 @@ impl<R: Read> Scan<R> {
         self.synced
     }
 
+    /// Byte offset behind the last line that a later one says was synced; 0 if none is.
+    pub(super) fn synced_end(&self) -> u64 {
+        self.synced_end
+    }
+
     /// Whether the last good line lacks its newline.
     pub fn unterminated(&self) -> bool {
         self.unterminated
@@ -192,6 +204,10 @@ impl<R: Read> Scan<R> {
                 self.offset += self.line.len() as u64 + u64::from(terminated);
                 self.unterminated = !terminated;
                 self.synced = self.synced.max(d);
+                self.unsynced.push_back((seq, self.offset));
+                while let Some((_, end)) = self.unsynced.pop_front_if(|(seq, _)| Some(*seq) <= self.synced) {
+                    self.synced_end = end;
+                }
                 if let Fact::WriterOpened(opened) = &event.fact {
                     self.epoch = self.epoch.max(opened.epoch);
                     self.boot = Some(opened.boot.clone());

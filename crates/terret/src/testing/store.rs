@@ -63,7 +63,7 @@ pub async fn conforms(under: &dyn UnderTest) -> Result<(), String> {
     logs::torn_tail(under)?;
     logs::unterminated(under)?;
     logs::damage(under)?;
-    logs::not_ours(under)?;
+    logs::foreign(under)?;
     if under.adopts() {
         whole::adopt(under)?;
         whole::fork(under)?;
