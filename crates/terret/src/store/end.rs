@@ -97,7 +97,12 @@ impl FileLog {
 
     /// Does what opening left to do. What fails is tried again by the next append.
     fn begin(&mut self) -> Result<(), Error> {
-        self.write_anew().map_err(Error::io("write", &self.path))?;
+        match self.write_anew() {
+            Ok(()) => {}
+            // Some file systems take room for what is written in place, too.
+            Err(e) if is_full(&e) => return Err(self.full()),
+            Err(e) => return Err(Error::io("write", &self.path)(e)),
+        }
         match self.repair {
             Repair::None => {}
             Repair::Newline => match self.file.append(b"\n") {
