@@ -49,12 +49,19 @@ pub fn crash(seed: u64) -> Crash {
         fault => fault,
     };
     let mut at = (turn % u64::from(most_operations(first, procedure))) as u32;
-    let mut run = Run::new(seed);
+    let begun = || {
+        let run = Run::new(seed);
+        if fault == Fault::Combined {
+            run.armed.then_dies((turn / 8 % 4) as u32);
+        }
+        run
+    };
+    let mut run = begun();
     let operations = run.strikes(first, procedure, Some(at));
-    if at >= operations && operations > 0 {
+    if run.armed.struck().is_none() && operations > 0 {
         // This time there were not so many.
         at %= operations;
-        run = Run::new(seed);
+        run = begun();
         run.strikes(first, procedure, Some(at));
     }
     if run.armed.struck().is_none() {

@@ -203,10 +203,10 @@ impl FileSystem for SimFs {
         self.act(Kind::Rename, from, |disk| disk.rename(from, to))
     }
 
-    fn rewrite(&self, path: &Path) -> io::Result<()> {
+    fn rewrite(&self, path: &Path, from: u64) -> io::Result<()> {
         self.act(Kind::Rewrite, path, |disk| {
             let ino = disk.find(path)?;
-            disk.file(ino)?.content.rewrite();
+            disk.file(ino)?.content.rewrite(from as usize);
             Ok(())
         })
     }

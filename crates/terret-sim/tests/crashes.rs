@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use terret_sim::crashes::{Count, Tally, crash, pairs};
+use terret_sim::crashes::{Count, Fault, Tally, crash, pairs};
 
 /// Runs of each fault in each procedure.
 const RUNS: u64 = 200;
@@ -34,6 +34,10 @@ fn whatever_strikes_wherever_nothing_that_was_told_is_lost_or_altered() {
     });
     for (fault, to, count) in tally.rows() {
         assert_eq!(count, Count { runs: RUNS, ..Count::default() }, "{fault:?} in {to:?}");
+        if fault == Fault::Combined {
+            // Each of its faults has a row of its own.
+            continue;
+        }
         let at = |n| struck.contains(&(fault as u8, to as u8, n));
         let most = (0..).take_while(|n| at(*n)).count();
         assert!(

@@ -125,7 +125,7 @@ fn what_a_failed_sync_gave_up_is_not_written_by_a_later_one_until_it_is_written_
         assert!(file.sync().is_err());
         assert_eq!(bytes(&fs, "/a").unwrap(), vec![b'a'; 600], "the cache has it");
         if anew {
-            fs.rewrite(Path::new("/a")).unwrap();
+            fs.rewrite(Path::new("/a"), 0).unwrap();
         }
         file.sync().unwrap();
         let left = bytes(&cut(fs, Loss::Dropped), "/a").unwrap();

@@ -18,11 +18,13 @@ struct State {
     seen: u32,
     /// What it struck.
     struck: Option<Kind>,
+    /// After a fault that it outlives, the process dies over this one of the operations that follow.
+    then_dies: Option<u32>,
 }
 
 impl Armed {
     pub(super) fn new(seed: u64) -> Self {
-        let state = State { dice: Dice::new(seed), plan: None, seen: 0, struck: None };
+        let state = State { dice: Dice::new(seed), plan: None, seen: 0, struck: None, then_dies: None };
         Armed(Arc::new(Mutex::new(state)))
     }
 
@@ -33,6 +35,11 @@ impl Armed {
     /// From here on operations count, and the fault strikes the one with this number.
     pub(super) fn arm(&self, fault: Fault, at: Option<u32>) {
         self.with(|state| (state.plan, state.seen, state.struck) = (Some((fault, at)), 0, None));
+    }
+
+    /// After the next fault that the process outlives it dies over this one of the operations that follow.
+    pub(super) fn then_dies(&self, at: u32) {
+        self.with(|state| state.then_dies = Some(at));
     }
 
     /// Gives how many operations it could have struck.
@@ -65,6 +72,11 @@ impl Fate for Armed {
                 return Verdict::Go;
             }
             state.struck = Some(op.kind);
+            if !fault.kills()
+                && let Some(at) = state.then_dies.take()
+            {
+                (state.plan, state.seen) = (Some((Fault::Killed, Some(at))), 0);
+            }
             state.strike(fault, op)
         })
     }

@@ -159,8 +159,8 @@ impl Run {
     }
 
     fn dies_somehow(&mut self) {
-        let losses = [None, Some(Loss::Dropped), Some(Loss::Zeroed), Some(Loss::Stale), Some(Loss::Mixed)];
-        let loss = *self.dice.pick(&losses);
+        let losses = [Loss::Dropped, Loss::Zeroed, Loss::Stale, Loss::Mixed];
+        let loss = if self.dice.half() { None } else { Some(*self.dice.pick(&losses)) };
         self.dies(loss);
     }
 

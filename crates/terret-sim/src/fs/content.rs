@@ -57,8 +57,8 @@ impl Content {
         }
     }
 
-    pub(super) fn rewrite(&mut self) {
-        self.touch(0);
+    pub(super) fn rewrite(&mut self, from: usize) {
+        self.touch(from);
     }
 
     /// What was there when the file had this length is on the disk from now on.

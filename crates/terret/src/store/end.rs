@@ -33,6 +33,8 @@ pub(super) struct FileLog {
     /// Where readers stop: before a torn tail, as long as it is there.
     limit: Arc<AtomicU64>,
     repair: Repair,
+    /// From where on it is not known that the bytes found are on the disk, or on their way.
+    doubt: Option<u64>,
     /// Whether what comes before the first append was done.
     begun: bool,
     reserve: Reserve,
@@ -62,12 +64,13 @@ pub(super) struct Found {
     pub(super) lock: Lock,
     pub(super) length: u64,
     pub(super) repair: Repair,
+    pub(super) doubt: Option<u64>,
     pub(super) entries: Vec<PathBuf>,
 }
 
 impl FileLog {
     pub(super) fn new(found: Found) -> Result<Self, Error> {
-        let Found { fs, path, dir, file, lock, length, repair, entries } = found;
+        let Found { fs, path, dir, file, lock, length, repair, doubt, entries } = found;
         let id = file.meta().map_err(Error::io("read", &path))?.id;
         let limit = repair.keeps().unwrap_or(u64::MAX);
         Ok(FileLog {
@@ -79,6 +82,7 @@ impl FileLog {
             length,
             limit: Arc::new(AtomicU64::new(limit)),
             repair,
+            doubt,
             begun: false,
             reserve: Reserve::Wanted,
             entries,
@@ -96,7 +100,12 @@ impl FileLog {
 
     /// Does what opening left to do. What fails is tried again by the next append.
     fn begin(&mut self) -> Result<(), Error> {
-        let in_doubt = self.write_anew().map_err(Error::io("write", &self.path))?;
+        match self.write_anew() {
+            Ok(()) => {}
+            // Some file systems take room for what is written in place, too.
+            Err(e) if is_full(&e) => return Err(self.full()),
+            Err(e) => return Err(Error::io("write", &self.path)(e)),
+        }
         match self.repair {
             Repair::None => {}
             Repair::Newline => match self.file.append(b"\n") {
@@ -123,8 +132,8 @@ impl FileLog {
             }
         }
         self.repair = Repair::None;
-        if in_doubt {
-            let marker = self.dir.join(MARKER);
+        let marker = self.dir.join(MARKER);
+        if self.fs.exists(&marker) {
             self.fs.remove(&marker).map_err(Error::io("remove", &marker))?;
         }
         self.reserve();
@@ -139,14 +148,15 @@ impl FileLog {
         synced.map_err(|e| self.poison(&format!("a sync failed: {e}")))
     }
 
-    /// The doubt that a failed sync left is settled by the check that opening did: what is good is in the system's
-    /// memory, and is put on its way to the disk again. Says whether there was such a doubt.
-    fn write_anew(&self) -> std::io::Result<bool> {
-        let in_doubt = self.fs.exists(&self.dir.join(MARKER));
-        if in_doubt {
-            self.fs.rewrite(&self.path)?;
+    /// A sync of the writer before may have failed: then the system takes for written what is not, and no later sync
+    /// brings it to the disk. It may have died before it could say so. What no line says was synced is good by the
+    /// check that opening did, and is put on its way again.
+    fn write_anew(&mut self) -> std::io::Result<()> {
+        if let Some(from) = self.doubt {
+            self.fs.rewrite(&self.path, from)?;
+            self.doubt = None;
         }
-        Ok(in_doubt)
+        Ok(())
     }
 
     fn reserve(&mut self) {
@@ -233,9 +243,7 @@ impl Log for FileLog {
             return std::future::ready(Err(error)).boxed();
         }
         // A sync before the first append, too, answers for what the writer before could not bring to the disk.
-        if !self.begun
-            && let Err(e) = self.write_anew()
-        {
+        if let Err(e) = self.write_anew() {
             let error = self.poison(&format!("a write failed: {e}"));
             return std::future::ready(Err(error)).boxed();
         }

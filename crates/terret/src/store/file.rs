@@ -140,7 +140,8 @@ impl Store for FileStore {
         let header_hash = terret_core::id::Digest::of(&line[..line.len() - 1]);
         let (length, Place { fs, dir, path, lock, entries }) = (line.len() as u64, place);
         let process = fs.process();
-        let log = FileLog::new(Found { fs, path, dir, file, lock, length, repair: Repair::None, entries })?;
+        let (repair, doubt) = (Repair::None, None);
+        let log = FileLog::new(Found { fs, path, dir, file, lock, length, repair, doubt, entries })?;
         Ok(Opened {
             header,
             header_hash,
@@ -183,7 +184,8 @@ impl Store for FileStore {
         let header_hash = scan.header_hash();
         let (header, tip, epoch) = (scan.header().clone(), scan.tip().clone(), scan.epoch() + 1);
         let process = fs.process();
-        let log = FileLog::new(Found { fs, path, dir, file, lock, length, repair, entries })?;
+        let doubt = Some(scan.synced_end());
+        let log = FileLog::new(Found { fs, path, dir, file, lock, length, repair, doubt, entries })?;
         let log = Box::new(log);
         Ok(Opened { header, header_hash, tip, epoch, cut_bytes, process, index, log })
     }

@@ -38,9 +38,9 @@ pub trait FileSystem: Debug + Send + Sync {
     /// Gives a file or a directory another name at once; a file that has it is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Writes the bytes of a file once more in place, so that the next sync takes them along: after a sync that
-    /// failed the system may take them to be on disk when they are not.
-    fn rewrite(&self, path: &Path) -> io::Result<()>;
+    /// Writes the bytes of a file from this one on once more in place, so that the next sync takes them along: after
+    /// a sync that failed the system may take them to be on disk when they are not.
+    fn rewrite(&self, path: &Path, from: u64) -> io::Result<()>;
 
     /// Gives a file a second name. Fails where the file system has no such thing.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;

@@ -7,8 +7,8 @@ use super::repair::Repair;
 use super::{Bad, Scan};
 use crate::error::Error;
 
-/// Hands what counts of each event from here on to `fold`, and says what the first append has to set right. `is_torn` is asked about a bad
-/// line. Fails if the log is damaged.
+/// Hands what counts of each event from here on to `fold`, and says what the first append has to set right. `is_torn`
+/// is asked about a bad line. Fails if the log is damaged.
 pub(super) fn read_through<R: Read>(
     scan: &mut Scan<R>,
     fold: Placed<'_>,

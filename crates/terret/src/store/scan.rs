@@ -1,5 +1,6 @@
 //! Reading a log from its start, line by line, and telling a torn tail from damage.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +27,10 @@ pub struct Scan<R> {
     line_no: u64,
     offset: u64,
     synced: Option<Seq>,
+    /// Byte offset behind the last line of which a later one says that it was synced.
+    synced_end: u64,
+    /// Lines of which none says so: their seq, and the offset behind them.
+    unsynced: VecDeque<(Seq, u64)>,
     boot: Option<String>,
     epoch: u64,
     unterminated: bool,
@@ -89,6 +94,10 @@ impl<R: Read + Seek> Scan<R> {
         (self.tip, self.offset) = (Tip::behind(mark.seq, mark.h), mark.end);
         // The header is line 1, event 0 line 2.
         self.line_no = mark.seq + 2;
+        // The line of a rest comes right behind what was synced; where it does not, all is in doubt.
+        let all_before = mark.seq.checked_sub(1).is_some_and(|before| mark.synced == Some(before));
+        self.synced_end = if all_before { mark.at } else { 0 };
+        self.unsynced = VecDeque::from([(mark.seq, mark.end)]);
         (self.synced, self.epoch, self.boot) =
             (mark.synced, mark.writer.epoch, Some(mark.writer.boot.clone()));
         Ok(())
@@ -123,6 +132,8 @@ impl<R: Read> Scan<R> {
             line,
             line_no: 1,
             synced: None,
+            synced_end: 0,
+            unsynced: VecDeque::new(),
             boot: None,
             epoch: 0,
             unterminated: false,
@@ -162,6 +173,11 @@ impl<R: Read> Scan<R> {
     /// Highest seq that a line so far says was synced.
     pub fn synced(&self) -> Option<Seq> {
         self.synced
+    }
+
+    /// Byte offset behind the last line that a later one says was synced; 0 if none is.
+    pub(super) fn synced_end(&self) -> u64 {
+        self.synced_end
     }
 
     /// Whether the last good line lacks its newline.
@@ -214,6 +230,10 @@ impl<R: Read> Scan<R> {
                 self.offset += self.line.len() as u64 + u64::from(terminated);
                 self.unterminated = !terminated;
                 self.synced = self.synced.max(d);
+                self.unsynced.push_back((seq, self.offset));
+                while let Some((_, end)) = self.unsynced.pop_front_if(|(seq, _)| Some(*seq) <= self.synced) {
+                    self.synced_end = end;
+                }
                 if let Some(opened) = writer {
                     self.epoch = self.epoch.max(opened.epoch);
                     self.boot = Some(opened.boot);

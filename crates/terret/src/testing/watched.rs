@@ -91,9 +91,9 @@ impl FileSystem for Watched {
         self.fs.rename(from, to)
     }
 
-    fn rewrite(&self, path: &Path) -> io::Result<()> {
+    fn rewrite(&self, path: &Path, from: u64) -> io::Result<()> {
         (self.ask)(Step::Rewrite)?;
-        self.fs.rewrite(path)
+        self.fs.rewrite(path, from)
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {

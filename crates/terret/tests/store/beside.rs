@@ -259,8 +259,8 @@ impl FileSystem for Dying {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.step().and_then(|()| REAL.rename(from, to))
     }
-    fn rewrite(&self, path: &Path) -> io::Result<()> {
-        self.step().and_then(|()| REAL.rewrite(path))
+    fn rewrite(&self, path: &Path, from: u64) -> io::Result<()> {
+        self.step().and_then(|()| REAL.rewrite(path, from))
     }
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.step()?;

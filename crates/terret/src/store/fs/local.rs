@@ -51,10 +51,10 @@ impl FileSystem for LocalFs {
         fs::rename(from, to)
     }
 
-    fn rewrite(&self, path: &Path) -> io::Result<()> {
+    fn rewrite(&self, path: &Path, from: u64) -> io::Result<()> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let mut piece = vec![0; COPY_BYTES];
-        let mut at = 0;
+        let mut at = from;
         loop {
             let n = file.read_at(&mut piece, at)?;
             if n == 0 {
