@@ -30,7 +30,7 @@ say let me look at it
 call nap {\"ms\": 20}
 call nap {\"ms\": 10}
 ---
-fail SERVER times=40
+fail SERVER times=3
 call nap {\"ms\": 0}
 ---
 say done with that

@@ -11,7 +11,7 @@ fn a_session_with_everything_in_it_can_be_forked_wherever() {
     let parent = Parent::live().unwrap();
     let log = String::from_utf8(parent.log().to_vec()).unwrap();
     for what in ["tool/call", "request/retry", "turn/cancel", "inbox/removed", "assistant/message"] {
-        assert!(log.matches(&format!(r#""type":"{what}""#)).count() > 20, "{what}");
+        assert!(log.matches(&format!(r#""type":"{what}""#)).count() > 5, "{what}");
     }
     assert!(log.contains(r#""replaces":"#) && log.contains(r#""interrupted":true"#));
     assert_eq!(Parent::live().unwrap().log(), parent.log(), "it is the same every time");
