@@ -59,7 +59,7 @@ pub(crate) fn store() -> Result<FileStore, Problem> {
     #[cfg(feature = "crash-points")]
     return Ok(FileStore::on(std::sync::Arc::new(crate::crash::disk()), sessions));
     #[cfg(not(feature = "crash-points"))]
-    Ok(FileStore::new(sessions).syncing_in_place())
+    Ok(FileStore::syncing_in_place(sessions))
 }
 
 pub(crate) fn config(cwd: &Path, sets: &[String]) -> Result<Config, Problem> {

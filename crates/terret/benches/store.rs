@@ -169,7 +169,10 @@ fn long(store: &FileStore) {
             break;
         }
     }
-    push(&[Fact::WriterIdle(WriterIdle {})]);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(journal.sync()).unwrap();
+    journal.push(1_790_000_000_000, &Fact::WriterIdle(WriterIdle {})).unwrap();
+    journal.write().unwrap();
     journal.rest(0);
 }
 

@@ -164,6 +164,12 @@ pub const MAX_SYNCS: usize = 64;
 /// How long a thread that waits for syncs stays without one.
 pub const SYNC_THREAD_IDLE: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// Lines whose ends are remembered until one behind them says that they were synced: a second of a fast stream.
+pub const MAX_UNSYNCED: usize = 10_000;
+
+/// Bytes of a side index that are looked at for its last record: a turn of a thousand steps.
+pub const INDEX_TAIL_BYTES: u64 = 256 << 10;
+
 /// How much of a side index is read, in bytes: some million lines of a log. What is behind it is not used.
 pub const MAX_INDEX_BYTES: u64 = 64 << 20;
 

@@ -31,7 +31,7 @@ pub(crate) fn doctor(args: &args::Doctor) -> Result<u8, Problem> {
         return logs::salvage(&args.paths);
     }
     if args.sessions {
-        return logs::report(&open::store()?.list()?);
+        return logs::report(&open::store()?.examine()?);
     }
     if !args.paths.is_empty() {
         return logs::report(&logs::at(&args.paths)?);

@@ -201,3 +201,23 @@ fn what_cannot_be_looked_at_says_what_can_be_typed() {
     place.ok(&["fork", "p", "--id", "q"]);
     place.run(&["doctor", home.to_str().unwrap(), "--fork-at-last-good"]).exits(2).says("takes one log");
 }
+
+/// A byte that rots changes no time of the file, and may be one that nobody needs any more: the doctor looks at it all
+/// the same.
+#[test]
+fn a_byte_that_rots_where_nobody_looks_any_more_is_found() {
+    let place = place();
+    let log = log(&place, "p");
+    let (mut bytes, then) = (std::fs::read(&log).unwrap(), log.metadata().unwrap().modified().unwrap());
+    let kind = br#""type":"assistant/chunk""#;
+    let at = bytes.windows(kind.len()).position(|w| w == kind).unwrap() + kind.len() + 30;
+    bytes[at] ^= 1;
+    std::fs::write(&log, &bytes).unwrap();
+    std::fs::File::options().write(true).open(&log).unwrap().set_modified(then).unwrap();
+    assert!(place.run(&["doctor", "--sessions"]).exits(5).text().contains("damaged"));
+    doctor(&place, &log).exits(5);
+    assert!(place.run(&["doctor"]).text().contains("damaged"));
+    place.run(&["verify", "p"]).exits(5);
+    // Nothing that is needed is wrong: the session goes on.
+    place.ok(&["run", "-r", "p", "on"]);
+}

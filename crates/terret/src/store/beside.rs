@@ -8,9 +8,11 @@ use std::sync::Arc;
 use terret_core::fact::Fact;
 use terret_core::id::Digest;
 
+use super::begin::above;
 use super::fs::{Access, Appender, FileSystem, Reader};
 use super::repair::is_full;
 use crate::error::Error;
+use crate::limits::MAX_ATTACHMENT_BYTES;
 
 /// Directory of bytes named by their hash.
 pub(super) const BLOBS: &str = "blobs";
@@ -47,14 +49,14 @@ pub(super) fn place(blob: &Digest) -> PathBuf {
 impl Beside {
     /// Of these, the ones that stand beside the log.
     pub(super) fn new(fs: &Arc<dyn FileSystem>, log: &Path, names: BTreeSet<PathBuf>) -> Self {
-        let dir = log.parent().map(Path::to_owned).filter(|_| fs.is_file(log)).unwrap_or_default();
-        let there = |name: &PathBuf| !dir.as_os_str().is_empty() && fs.is_file(&dir.join(name));
+        let (dir, is_file) = (above(log), fs.is_file(log));
+        let there = |name: &PathBuf| is_file && fs.is_file(&dir.join(name));
         Beside { fs: fs.clone(), names: names.into_iter().filter(there).collect(), dir }
     }
 
     /// All that stand beside the log.
     pub(super) fn all(fs: &Arc<dyn FileSystem>, log: &Path) -> Self {
-        let dir = log.parent().unwrap_or(Path::new(""));
+        let dir = above(log);
         let within = |sub: &str| {
             let names = fs.names(&dir.join(sub)).unwrap_or_default().into_iter();
             names
@@ -118,7 +120,15 @@ pub(super) fn keep(fs: &dyn FileSystem, dir: &Path, bytes: &[u8]) -> Result<Dige
 pub(super) fn read(fs: &dyn FileSystem, dir: &Path, blob: &Digest) -> Result<Option<Vec<u8>>, Error> {
     let path = dir.join(place(blob));
     let mut bytes = Vec::new();
-    match fs.open(&path, Access::Read).and_then(|file| Reader::new(file).read_to_end(&mut bytes)) {
+    // Opening a pipe waits for its other end.
+    if fs.exists(&path) && !fs.is_file(&path) {
+        return Err(Error::io("use", &path)(io::Error::new(
+            ErrorKind::InvalidData,
+            "it is not a regular file",
+        )));
+    }
+    let most = MAX_ATTACHMENT_BYTES as u64 + 1;
+    match fs.open(&path, Access::Read).and_then(|file| Reader::new(file).take(most).read_to_end(&mut bytes)) {
         Ok(_) => {}
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(Error::io("read", &path)(e)),

@@ -37,10 +37,10 @@ impl FileStore {
         FileStore { fs, sessions: sessions.into(), keeping: Arc::default() }
     }
 
-    /// Waits for the machine's disk on the thread that asks. For a process that runs one session and nothing beside
-    /// it: two changes of threads less for each barrier.
-    pub fn syncing_in_place(self) -> Self {
-        FileStore { fs: Arc::new(LocalFs { sync_in_place: true }), ..self }
+    /// The same on the machine's own, whose disk is waited for on the thread that asks. For a process that runs one
+    /// session and nothing beside it: two changes of threads less for each barrier.
+    pub fn syncing_in_place(sessions: impl Into<PathBuf>) -> Self {
+        FileStore::on(Arc::new(LocalFs { sync_in_place: true }), sessions)
     }
 
     pub(super) fn fs(&self) -> &Arc<dyn FileSystem> {
@@ -114,6 +114,7 @@ impl FileStore {
         let path = dir.join("log.jsonl");
         let fs = self.fs.clone();
         let grown = make_dirs(&*fs, &self.sessions)?;
+        refuse_network(&*fs, &self.sessions)?;
         match fs.create_dir(&dir) {
             Ok(()) => {}
             // What a crash in here leaves is free.
@@ -149,7 +150,7 @@ impl Store for FileStore {
             epoch: 1,
             cut_bytes: None,
             process,
-            index: Index::default(),
+            index: Index::begun(),
             log: Box::new(log),
         })
     }
@@ -170,7 +171,7 @@ impl Store for FileStore {
             let why = format!("it is the log of session `{owner}`: only a directory of that name is written");
             return Err(Error::NotALog { path, why });
         }
-        let mut index = known.map(Known::into_index).unwrap_or_default();
+        let mut index = known.map_or_else(Index::begun, Known::into_index);
         let mut take = |event: &Event, place| {
             index.note(event.seq, event.time, &event.fact, place);
             fold(event);

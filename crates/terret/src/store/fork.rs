@@ -58,11 +58,13 @@ pub fn fork<R: Read>(
     into: &dyn Store,
     fork: Fork,
 ) -> Result<SessionHeader, Error> {
-    let cut = Cut::find(&source, &fork)?;
+    let here = |event: &Event| check_plugin(event, |name| fork.plugins.iter().any(|here| here == name));
+    let cut = Cut::find(&source, fork.boundary, &here)?;
     let (header, line) = cut.header(fork.id, fork.now)?;
     let (events, h) = (cut.tip.next_seq(), cut.tip.head());
     into.bring(&header.id, &cut.beside)?;
     let mut own = cut.begin(into.process(), Digest::of(&line[..line.len() - 1]), fork.now)?;
+    own.leave_queue()?;
     own.take(Input::Idle)?;
     into.adopt(&header.id, &mut |out| {
         out.write_all(&line)?;
@@ -103,20 +105,26 @@ pub(super) struct Cut {
 impl Cut {
     pub(super) fn find<R: Read>(
         source: impl Fn() -> Result<Scan<R>, Error>,
-        fork: &Fork,
+        boundary: Option<Seq>,
+        may: &dyn Fn(&Event) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         let mut looks = LOOKS;
         loop {
             looks -= 1;
-            if let Some(cut) = Cut::read(source()?, fork, looks > 0)? {
+            if let Some(cut) = Cut::read(source()?, boundary, may, looks > 0)? {
                 return Ok(cut);
             }
         }
     }
 
-    /// Reads up to the boundary. `None`, where it may be read `again`: a writer was in the middle of a line.
-    fn read(mut scan: Scan<impl Read>, fork: &Fork, again: bool) -> Result<Option<Self>, Error> {
-        let boundary = fork.boundary;
+    /// Reads up to the boundary, as far as each event `may` be taken along. `None`, where it may be read `again`: a
+    /// writer was in the middle of a line.
+    fn read(
+        mut scan: Scan<impl Read>,
+        boundary: Option<Seq>,
+        may: &dyn Fn(&Event) -> Result<(), Error>,
+        again: bool,
+    ) -> Result<Option<Self>, Error> {
         let (mut state, mut open, mut named) = (State::default(), OpenTurn::default(), BTreeSet::new());
         let wanted = |tip: &Tip| boundary.is_none_or(|boundary| tip.next_seq() <= boundary);
         while wanted(scan.tip())
@@ -128,7 +136,7 @@ impl Cut {
                 Err(bad) if !bad.terminated && again => return Ok(None),
                 Err(bad) => return Err(bad.into_error(scan.path())),
             };
-            check_plugin(&event, |name| fork.plugins.iter().any(|here| here == name))?;
+            may(&event)?;
             state.apply(&event.fact);
             open.fold(&event);
             named.extend(beside::named(&event.fact));
@@ -163,8 +171,6 @@ impl Cut {
             Own { machine: Machine::new(self.state), open: self.open, tip: self.tip, now, lines: Vec::new() };
         own.take(Input::Opened(writer))?;
         own.take(Input::Recover(Recovery::Close))?;
-        let msgs = own.machine.state().inbox().iter().map(|pending| pending.id.clone()).collect();
-        own.take(Input::Remove { msgs, why: Removal::Fork })?;
         Ok(own)
     }
 }
@@ -198,6 +204,12 @@ impl Own {
         let mut own = Own { machine: Machine::default(), open, tip, now, lines: Vec::new() };
         own.take(Input::Opened(process.opens(1, header_hash, None)))?;
         Ok(own)
+    }
+
+    /// What waits stays with the other session.
+    fn leave_queue(&mut self) -> Result<(), Error> {
+        let msgs = self.machine.state().inbox().iter().map(|pending| pending.id.clone()).collect();
+        self.take(Input::Remove { msgs, why: Removal::Fork })
     }
 
     pub(super) fn take(&mut self, input: Input) -> Result<(), Error> {

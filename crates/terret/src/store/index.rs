@@ -24,18 +24,20 @@ pub(super) const INDEX: &str = "index.jsonl";
 const TITLE_CHARS: usize = 60;
 
 /// What of a log its index has to say yet: grows with the log.
+///
+/// [`Index::default`] gathers nothing: that of a store which has no use for it.
 #[derive(Debug, Default)]
 pub struct Index {
     /// Bytes of the index file that hold; what is behind them is written over.
     valid: u64,
-    /// Seq of the last record.
-    after: Option<Seq>,
+    /// Hash of the last record.
+    after: Option<Digest>,
     /// Lines since then.
     lines: Vec<Place>,
     writer: Option<Writer>,
     summary: Summary,
-    /// Nothing is written any more.
-    off: bool,
+    /// Whether anything is gathered, and written.
+    on: bool,
 }
 
 /// Where a line is, and what it is to whoever folds: seq, offset, bytes with the newline.
@@ -81,8 +83,8 @@ pub(super) struct Summary {
 /// What the index says of the log up to one line, at which the session rested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// Seq of the record before.
-    after: Option<Seq>,
+    /// Hash of the record before.
+    after: Option<Digest>,
     pub(super) mark: Mark,
     lines: Vec<Place>,
 }
@@ -119,36 +121,51 @@ pub struct Rest {
 }
 
 impl Index {
+    /// One that is kept from the start of the log on.
+    pub(super) fn begun() -> Self {
+        Index { on: true, ..Index::default() }
+    }
+
     /// Takes a line in: its event, and where it begins and ends, newline included.
     pub fn note(&mut self, seq: Seq, time: u64, fact: &Fact, [at, end]: [u64; 2]) {
+        if !self.on {
+            return;
+        }
         self.summary.fold(seq, time, fact);
         if let Fact::WriterOpened(opened) = fact {
             self.writer = Some(Writer { epoch: opened.epoch, boot: opened.boot.clone() });
         }
-        if let (Some(what), false) = (What::of(fact), self.off) {
+        if let Some(what) = What::of(fact) {
             self.lines.push(Place(seq, at, end - at, what));
         }
     }
 
     /// The log was cut back: what was noted may be gone. The next writer takes it up again.
     pub fn give_up(&mut self) {
-        self.off = true;
+        self.on = false;
         self.lines = Vec::new();
     }
 
-    /// The record of this rest, to be written at a place in the index file; `None`: there is nothing to say.
+    /// The record of this rest, to be written at a place in the index file; `None`: there is nothing to say. A record
+    /// vouches for all lines before the one that says that the session rests: so they must be synced, all of them.
     pub(super) fn rest(&mut self, rest: &Rest, modified_ns: u128) -> Option<(u64, Vec<u8>)> {
         let [at, end] = rest.range;
-        let writer = self.writer.clone().filter(|_| !self.off)?;
+        let writer = self.writer.clone().filter(|_| self.on && rest.follows_synced())?;
         let (seq, h, synced, pending) = (rest.seq, rest.h, rest.synced, rest.pending);
         let summary = self.summary.clone();
         let mark = Mark { seq, h, at, end, synced, writer, summary, pending, modified_ns };
         let record = Record { after: self.after, mark, lines: std::mem::take(&mut self.lines) };
-        let line = record.to_line()?;
-        self.after = Some(seq);
+        let (line, sum) = record.to_line()?;
+        self.after = Some(sum);
         let place = self.valid;
         self.valid += line.len() as u64;
         Some((place, line))
+    }
+}
+
+impl Rest {
+    fn follows_synced(&self) -> bool {
+        self.synced.is_some() && self.synced == self.seq.checked_sub(1)
     }
 }
 
@@ -221,18 +238,18 @@ struct Sealed<'a> {
 }
 
 impl Record {
-    fn to_line(&self) -> Option<Vec<u8>> {
+    fn to_line(&self) -> Option<(Vec<u8>, Digest)> {
         let record = serde_json::value::to_raw_value(self).ok()?;
         let sum = Digest::of(record.get().as_bytes());
         let mut line = serde_json::to_vec(&Sealed { sum, record: &record }).ok()?;
         line.push(b'\n');
-        Some(line)
+        Some((line, sum))
     }
 
-    /// The record of a line; `None` if it is not as it was written.
-    fn parse(line: &[u8]) -> Option<Record> {
-        let sealed: Sealed<'_> = serde_json::from_slice(line).ok()?;
-        let text = sealed.record.get();
-        (Digest::of(text.as_bytes()) == sealed.sum).then(|| serde_json::from_str(text).ok())?
+    /// The record of a line, and its hash; `None` if it is not as it was written.
+    fn parse(line: &[u8]) -> Option<(Record, Digest)> {
+        let Sealed { sum, record } = serde_json::from_slice(line).ok()?;
+        let text = record.get();
+        (Digest::of(text.as_bytes()) == sum).then(|| Some((serde_json::from_str(text).ok()?, sum)))?
     }
 }

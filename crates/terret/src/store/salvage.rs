@@ -23,7 +23,7 @@ use terret_core::raw::Raw;
 use super::fork::{Cut, Own, copy, header};
 use super::fs::{Access, FileSystem, LocalFs, Reader};
 use super::scan::read_line;
-use super::{Beside, Fork, Scan, Store};
+use super::{Beside, Scan, Store};
 use crate::error::Error;
 use recall::Recall;
 
@@ -142,8 +142,8 @@ fn survey(path: &Path) -> Result<(Option<Cut>, Damage, Option<String>), Error> {
     let (expected, found) = bad.cause.sides();
     let damage = Damage { line: bad.line, offset: bad.offset, expected, found, bytes: 0 };
     let cut = bad.seq.checked_sub(1).map(|last| {
-        let fork = Fork { boundary: Some(last), id: scan.header().id.clone(), now: 0, plugins: Vec::new() };
-        Cut::find(|| Scan::open(path), &fork)
+        // Nothing is gone on with by this: which plugins that takes is asked when it is.
+        Cut::find(|| Scan::open(path), Some(last), &|_| Ok(()))
     });
     if cut.is_none() && !Rest::from(path, &damage)?.any_intact().map_err(Error::io("read", path))? {
         return Err(bad.into_error(path));

@@ -14,6 +14,7 @@ use super::fs::{Access, FileSystem, Kind, LocalFs, Reader};
 use super::index::Mark;
 use super::torn;
 use crate::error::Error;
+use crate::limits::MAX_UNSYNCED;
 
 /// A log being read. It repairs nothing and changes nothing.
 pub struct Scan<R> {
@@ -94,9 +95,7 @@ impl<R: Read + Seek> Scan<R> {
         (self.tip, self.offset) = (Tip::behind(mark.seq, mark.h), mark.end);
         // The header is line 1, event 0 line 2.
         self.line_no = mark.seq + 2;
-        // The line of a rest comes right behind what was synced; where it does not, all is in doubt.
-        let all_before = mark.seq.checked_sub(1).is_some_and(|before| mark.synced == Some(before));
-        self.synced_end = if all_before { mark.at } else { 0 };
+        self.synced_end = mark.at;
         self.unsynced = VecDeque::from([(mark.seq, mark.end)]);
         (self.synced, self.epoch, self.boot) =
             (mark.synced, mark.writer.epoch, Some(mark.writer.boot.clone()));
@@ -230,7 +229,10 @@ impl<R: Read> Scan<R> {
                 self.offset += self.line.len() as u64 + u64::from(terminated);
                 self.unterminated = !terminated;
                 self.synced = self.synced.max(d);
-                self.unsynced.push_back((seq, self.offset));
+                // Where no line ever says it, what is kept is as good: more is in doubt than need be.
+                if self.unsynced.len() < MAX_UNSYNCED {
+                    self.unsynced.push_back((seq, self.offset));
+                }
                 while let Some((_, end)) = self.unsynced.pop_front_if(|(seq, _)| Some(*seq) <= self.synced) {
                     self.synced_end = end;
                 }

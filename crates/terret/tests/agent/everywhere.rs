@@ -125,7 +125,7 @@ impl Life {
     }
 
     fn store(&self) -> FileStore {
-        FileStore::new(self.dir.path()).syncing_in_place()
+        FileStore::syncing_in_place(self.dir.path())
     }
 
     /// The whole lines of its log.

@@ -96,7 +96,7 @@ struct Home {
 impl Home {
     fn with(log: &[u8]) -> Self {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let store = FileStore::new(dir.path()).syncing_in_place();
+        let store = FileStore::syncing_in_place(dir.path());
         let home = Home { dir, store };
         std::fs::create_dir(home.session()).unwrap();
         std::fs::write(home.log(), log).unwrap();

@@ -14,5 +14,6 @@ mod index;
 mod list;
 mod remote;
 mod repair;
+mod salvage;
 mod support;
 mod trash;

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
@@ -85,7 +86,8 @@ impl Pool {
         loop {
             if let Some(job) = jobs.waiting.pop_front() {
                 drop(jobs);
-                job();
+                // Whoever waits for it is told that it was lost; the thread stays.
+                let _ = std::panic::catch_unwind(AssertUnwindSafe(job));
                 jobs = self.lock();
                 continue;
             }

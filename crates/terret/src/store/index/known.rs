@@ -1,18 +1,18 @@
 //! What an index file tells whoever opens its log, as far as the log bears it out.
 
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use terret_core::id::Seq;
+use terret_core::id::{Digest, Seq};
 use terret_core::limits::MAX_LINE_BYTES;
 use terret_core::line::{Event, Line};
 
 use super::{INDEX, Index, Mark, Place, Record, What};
 use crate::error::Error;
-use crate::limits::MAX_INDEX_BYTES;
+use crate::limits::{INDEX_TAIL_BYTES, MAX_INDEX_BYTES};
 use crate::store::Scan;
 use crate::store::fs::{Access, File, FileSystem, LocalFs, Meta, Reader};
 use crate::store::torn::is_marked;
@@ -26,6 +26,7 @@ pub(in crate::store) struct Known {
     /// What is to be folded.
     events: Vec<Event>,
     valid: u64,
+    last: Digest,
 }
 
 /// Opens a log for whoever goes on with it: hands over, of what stands before the last rest that its index knows
@@ -62,20 +63,21 @@ impl Known {
         let records = records(fs, &log.with_file_name(INDEX))?;
         let file = fs.open(log, Access::Read).ok()?;
         let meta = file.meta().ok()?;
-        let end = |record: &Record| record.mark.end;
         // The bytes that were there when it was written, and at another time: somebody changed them.
-        if records.iter().any(|(record, _)| end(record) == meta.length && !untouched(&record.mark, &meta)) {
+        let changed = |mark: &Mark| mark.end == meta.length && !untouched(mark, &meta);
+        if records.iter().any(|held| changed(&held.record.mark)) {
             return None;
         }
         // A power cut may take the line of the last rest, and leave what the index says of it.
-        let held = |(record, _): &(Record, u64)| end(record) <= meta.length && record.mark.is_in(&*file);
-        let last = records.iter().rposition(held)?;
-        let (mark, valid) = (records[last].0.mark.clone(), records[last].1);
+        let stands = |mark: &Mark| mark.end <= meta.length && mark.is_in(&*file);
+        let last = records.iter().rposition(|held| stands(&held.record.mark))?;
+        let Held { record, end: valid, sum } = &records[last];
+        let (mark, valid, sum) = (record.mark.clone(), *valid, *sum);
         let lines: Vec<Place> =
-            records[..=last].iter().flat_map(|(record, _)| &record.lines).copied().collect();
+            records[..=last].iter().flat_map(|held| &held.record.lines).copied().collect();
         let mut log = Lines::of(&*file);
         let events = needed(lines).iter().map(|place| place.event(&mut log)).collect::<Option<_>>()?;
-        Some(Known { mark, events, valid })
+        Some(Known { mark, events, valid, last: sum })
     }
 
     /// What is said of a session that rests at the end of its log, without a look at what happened before.
@@ -83,7 +85,7 @@ impl Known {
         if is_marked(fs, log) {
             return None;
         }
-        let (Record { mark, .. }, _) = records(fs, &log.with_file_name(INDEX))?.pop()?;
+        let mark = last_record(fs, &log.with_file_name(INDEX))?.mark;
         let file = fs.open(log, Access::Read).ok()?;
         let meta = file.meta().ok()?;
         (mark.end == meta.length && untouched(&mark, &meta) && mark.is_in(&*file)).then_some(mark)
@@ -98,26 +100,38 @@ impl Known {
     pub(in crate::store) fn into_index(self) -> Index {
         Index {
             valid: self.valid,
-            after: Some(self.mark.seq),
+            after: Some(self.last),
             lines: Vec::new(),
             writer: Some(self.mark.writer),
             summary: self.mark.summary,
-            off: false,
+            on: true,
         }
     }
+}
+
+/// A record, where it ends in its file, and its hash.
+struct Held {
+    record: Record,
+    end: u64,
+    sum: Digest,
 }
 
 impl Place {
     /// The event of this line; `None` if it is not the line that was noted, whole.
     fn event(&self, log: &mut Lines<'_>) -> Option<Event> {
         let line = log.get(self.1, self.2)?;
-        Line::parse(line).ok().filter(|line| line.seq == self.0)?.event().ok()
+        let event = Line::parse(line).ok().filter(|line| line.seq == self.0)?.event().ok()?;
+        (What::of(&event.fact) == Some(self.3)).then_some(event)
     }
 }
 
 impl Mark {
     /// Whether the log has this line where it is said to be.
     fn is_in(&self, log: &dyn File) -> bool {
+        // Everything before it was synced when it was written, and there is room for what follows.
+        if self.synced.is_none() || self.synced != self.seq.checked_sub(1) || self.seq > Seq::MAX / 2 {
+            return false;
+        }
         let mut lines = Lines::of(log);
         let line = self.end.checked_sub(self.at).and_then(|length| lines.get(self.at, length));
         line.is_some_and(|line| Line::parse(line).is_ok_and(|l| l.seq == self.seq && l.h == Some(self.h)))
@@ -137,8 +151,9 @@ fn needed(places: Vec<Place>) -> Vec<Place> {
             let from = bounds.range(first..).next().copied().unwrap_or(Seq::MAX);
             // What belongs to a step that was open then is not replaced.
             let to = bounds.range(..seq).next_back().copied().unwrap_or(0).min(last.saturating_add(1));
-            let inside = |place: &&Place| place.3 == What::Message && (from..to).contains(&place.0);
-            gone.extend(places.iter().filter(inside).map(|place| place.0));
+            let start = places.partition_point(|place| place.0 < from);
+            let inside = places[start..].iter().take_while(|place| place.0 < to);
+            gone.extend(inside.filter(|place| place.3 == What::Message).map(|place| place.0));
         }
     }
     let stays = |place: &Place| match place.3 {
@@ -151,22 +166,36 @@ fn needed(places: Vec<Place>) -> Vec<Place> {
 }
 
 /// The records of an index file and where each ends, up to the first that is not as it was written.
-fn records(fs: &dyn FileSystem, path: &Path) -> Option<Vec<(Record, u64)>> {
+fn records(fs: &dyn FileSystem, path: &Path) -> Option<Vec<Held>> {
     let file = fs.open(path, Access::Read).ok()?;
     let mut text = Vec::new();
     Reader::new(file).take(MAX_INDEX_BYTES).read_to_end(&mut text).ok()?;
     let (mut records, mut end, mut after) = (Vec::new(), 0, None);
     for line in text.split_inclusive(|byte| *byte == b'\n') {
-        match line.strip_suffix(b"\n").and_then(Record::parse).filter(|record| record.after == after) {
-            Some(record) => {
-                end += line.len() as u64;
-                after = Some(record.mark.seq);
-                records.push((record, end));
-            }
-            None => break,
-        }
+        let parsed = line.strip_suffix(b"\n").and_then(Record::parse);
+        let Some((record, sum)) = parsed.filter(|(record, _)| record.after == after) else { break };
+        end += line.len() as u64;
+        after = Some(sum);
+        records.push(Held { record, end, sum });
     }
     Some(records)
+}
+
+/// The last record of an index file, if it is whole and not too far from the end.
+fn last_record(fs: &dyn FileSystem, path: &Path) -> Option<Record> {
+    let file = fs.open(path, Access::Read).ok()?;
+    let start = file.meta().ok()?.length.saturating_sub(INDEX_TAIL_BYTES);
+    let mut tail = Reader::new(file);
+    tail.seek(SeekFrom::Start(start)).ok()?;
+    let mut text = Vec::new();
+    tail.take(INDEX_TAIL_BYTES).read_to_end(&mut text).ok()?;
+    let line = text.strip_suffix(b"\n")?;
+    let from = match memchr::memrchr(b'\n', line) {
+        Some(newline) => newline + 1,
+        None if start == 0 => 0,
+        None => return None,
+    };
+    Record::parse(&line[from..]).map(|(record, _)| record)
 }
 
 /// Lines of a log by their places. Those that stand close to each other are read together.
