@@ -36,6 +36,9 @@ pub(crate) fn run(args: args::Run) -> Result<u8, Problem> {
 }
 
 async fn drive(args: args::Run) -> Result<u8, Problem> {
+    // A limit on the size of files is a full disk, met by the write itself, and not the end of the process. Where the
+    // system has no such signal there is nothing to hear.
+    let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
     let prompt = input::prompt(&args)?;
     if let Some(path) = &args.output {
         keep::check(path)?;

@@ -232,3 +232,40 @@ fn a_head_behind_the_damage_is_not_said_to_be_missing() {
     let text = place.run(&["verify", "latest", "--head", &heads[0]]).exits(5).text();
     assert!(text.contains("its tail was removed"), "{text}");
 }
+
+/// A pipe where a log should be is one bad entry: nobody waits for its other end.
+#[test]
+fn a_pipe_instead_of_a_log_stops_no_list() {
+    let place = Place::new();
+    place.ok(&["run", "-m", "script:demo", "--session-id", "good", "hi"]);
+    let dir = place.home().join("sessions/pipe");
+    std::fs::create_dir(&dir).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(dir.join("log.jsonl")).status().unwrap().success());
+    let listed = place.ok(&["sessions"]).text();
+    assert!(listed.contains("good") && listed.contains("pipe"), "{listed}");
+    assert!(place.run(&["doctor", "--sessions"]).exits(5).text().contains("it is not a regular file"));
+    place.run(&["verify", "--all"]).exits(5);
+}
+
+/// A limit on the size of files is a full disk, told in words.
+#[test]
+fn a_limit_on_file_sizes_is_told_and_does_not_kill() {
+    let place = Place::new();
+    let terret = place.command(&["run", "-m", "script:demo", "--session-id", "small", "show me"]);
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -f 8; exec \"$0\" \"$@\""]).arg(terret.get_program()).args(terret.get_args());
+    limited.current_dir(terret.get_current_dir().unwrap_or(std::path::Path::new(".")));
+    for (name, value) in terret.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    let ran = limited.output().unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(
+        String::from_utf8_lossy(&ran.stderr).contains("disk is full"),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+}

@@ -31,6 +31,10 @@ pub(super) fn never_begun(fs: &dyn FileSystem, log: &Path) -> bool {
     if !names.iter().all(|name| BESIDE.contains(&name.as_str())) {
         return false;
     }
+    // Opening a pipe waits for its other end.
+    if fs.exists(log) && !fs.is_file(log) {
+        return false;
+    }
     let mut lines = match fs.open(log, Access::Read) {
         Ok(file) => BufReader::new(Reader::new(file)),
         Err(e) => return e.kind() == ErrorKind::NotFound,

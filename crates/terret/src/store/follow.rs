@@ -102,6 +102,8 @@ impl Follow {
 
     /// Fails if a bad line is there for good. Otherwise it is read again later.
     fn judge(&mut self, bad: Bad) -> Result<(), Error> {
+        // What was shown may have been taken back: then this is no line of what follows it.
+        self.look()?;
         let line = Digest::of(self.scan.bytes());
         self.scan.reader().get_mut().end = u64::MAX;
         if self.scan.is_torn_tail(&bad)? {

@@ -118,7 +118,8 @@ pub fn is_salvageable(path: &Path) -> bool {
 fn survey(path: &Path) -> Result<(Option<Cut>, Damage, Option<String>), Error> {
     let mut scan = match Scan::open(path) {
         Ok(scan) => scan,
-        Err(Error::NotALog { path: log, why }) => {
+        // A pipe has no lines, and opening it waits for its other end.
+        Err(Error::NotALog { path: log, why }) if local().is_file(path) => {
             let expected = "the header of a session log".to_owned();
             let damage = Damage { line: 1, offset: 0, expected, found: why.clone(), bytes: 0 };
             let intact = Rest::from(path, &damage)?.any_intact().map_err(Error::io("read", path))?;
