@@ -3,7 +3,11 @@
 
 use terret_sim::{Run, run, tell};
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 const SEEDS: u64 = 200;
+/// Enough for the rarest of the faults that `cargo xtask mutants` puts into the driver.
+const MANY: u64 = 3_000;
 const TWICE: u64 = 100;
 
 fn kept(run: &Run) {
@@ -14,6 +18,23 @@ fn kept(run: &Run) {
 fn two_hundred_seeds_keep_every_promise() {
     // From where the other test ends, so that one `cargo test` sees more of them.
     (TWICE..TWICE + SEEDS).for_each(|seed| kept(&run(seed)));
+}
+
+/// Ends the process with the first seed that fails: whoever asks wants to know of one.
+#[test]
+#[ignore = "takes minutes; `cargo xtask mutants` runs it"]
+fn three_thousand_seeds_keep_every_promise() {
+    let next = AtomicU64::new(0);
+    let take = || {
+        while let seed @ ..MANY = next.fetch_add(1, Ordering::Relaxed) {
+            let run = run(seed);
+            if !run.broken.is_empty() {
+                println!("cargo xtask sim --seed {seed}\n{}", run.broken.join("\n"));
+                std::process::exit(1);
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(take))));
 }
 
 #[test]
