@@ -12,7 +12,7 @@ use terret::core::message::Message;
 use terret::core::project::Request;
 use terret::core::raw::Raw;
 use terret::model::script::ScriptAdapter;
-use terret::model::{BodyCache, Providers};
+use terret::model::{BodyCache, Providers, no_blobs};
 use terret::store::FileStore;
 
 const AGENTS: usize = 1_000;
@@ -50,7 +50,7 @@ fn request(messages: u64) -> [f64; 2] {
         enter(&mut request, step);
     }
     request.digest(&header);
-    drop(cache.build(&header, request.messages()).unwrap());
+    drop(cache.build(&header, request.messages(), &no_blobs).unwrap());
     let (mut derived, mut built) = (Duration::ZERO, Duration::ZERO);
     for round in 0..ROUNDS {
         enter(&mut request, messages + u64::from(round));
@@ -58,7 +58,7 @@ fn request(messages: u64) -> [f64; 2] {
         black_box(request.digest(&header));
         derived += started.elapsed();
         let started = Instant::now();
-        black_box(cache.build(&header, request.messages()).unwrap());
+        black_box(cache.build(&header, request.messages(), &no_blobs).unwrap());
         built += started.elapsed();
     }
     [derived, built].map(|spent| spent.as_nanos() as f64 / f64::from(ROUNDS))

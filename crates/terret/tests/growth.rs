@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use terret::agent::Agent;
 use terret::core::chunk::Chunk;
 use terret::core::fact::Fact;
-use terret::model::openai_chat::{Progress, Response};
+use terret::model::openai_chat::WIRE;
+use terret::model::response::{Progress, Response};
 use terret::store::MemoryStore;
 use terret::tool::tool;
 
@@ -116,7 +117,7 @@ fn long_line() {
     let tail = "\"},\"finish_reason\":null}]}\n\n";
     let body = [head, &"x".repeat(SIZE), tail].concat();
     let before = dhat::HeapStats::get();
-    let (mut response, mut chunks) = (Response::new(None), Vec::new());
+    let (mut response, mut chunks) = (Response::new(&WIRE, None), Vec::new());
     for read in body.as_bytes().chunks(1024) {
         assert_eq!(response.push(read, &mut chunks), Ok(Progress::Open));
     }

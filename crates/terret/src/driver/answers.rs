@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use terret_core::chunk::{Chunk, Failure, code};
 use terret_core::fact::{CallMode, RequestAttempt, RequestContext};
-use terret_core::id::MsgId;
+use terret_core::id::{Digest, MsgId};
 use terret_core::input::{Answer, Ready};
 use terret_core::message::Message;
 
 use super::{Driver, Sending};
 use crate::limits::MAX_ANSWER_BYTES;
+use crate::model::absent;
 use crate::world::{Accepted, Assembly, World};
 
 impl Driver {
@@ -49,7 +50,12 @@ impl Driver {
         // One that was lost with its process was assembled anew: the step keeps it for its retries.
         self.assembly
             .get_or_insert_with(|| Assembly { system: header.system.clone(), tools: header.tools.clone() });
-        let body = match self.body.build(&header, self.ledger.folds.request.messages()) {
+        let log = self.ledger.journal.log();
+        let blobs = |blob: &Digest| match log.blob(blob) {
+            Ok(bytes) => bytes.ok_or_else(|| absent(blob)),
+            Err(error) => Err(Failure::new(code::INVALID_REQUEST, error.to_string())),
+        };
+        let body = match self.body.build(&header, self.ledger.folds.request.messages(), &blobs) {
             Ok(body) => body,
             Err(failure) => return Answer::Broken(failure),
         };

@@ -6,13 +6,14 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use terret_core::chunk::{Failure, code};
 use terret_core::fact::{Fact, RequestAttempt};
 use terret_core::id::{Digest, Seq};
 use terret_core::line::Parent;
 use terret_core::project::{Brackets, Request};
 
 use crate::error::Error;
-use crate::model::BodyCache;
+use crate::model::{Blobs, BodyCache, absent, no_blobs};
 use crate::store::{Bad, Scan, blob_beside};
 
 /// What was found out about a log.
@@ -64,7 +65,12 @@ impl Report {
 /// that is there and has other bytes is.
 pub fn verify(path: &Path) -> Result<Report, Error> {
     let mut scan = Scan::open(path)?;
-    let mut report = walk(&mut scan, &|blob| blob_beside(path, blob).map(|bytes| bytes.is_some()))?;
+    let bytes = |blob: &Digest| match blob_beside(path, blob) {
+        Ok(bytes) => bytes.ok_or_else(|| absent(blob)),
+        Err(error) => Err(Failure::new(code::INVALID_REQUEST, error.to_string())),
+    };
+    let there = |blob: &Digest| blob_beside(path, blob).map(|bytes| bytes.is_some());
+    let mut report = walk(&mut scan, &there, &bytes)?;
     if let Some(bad) = &report.bad {
         report.torn = scan.is_torn_tail(bad)?;
     }
@@ -72,15 +78,16 @@ pub fn verify(path: &Path) -> Result<Report, Error> {
 }
 
 /// The same for a log that is read from elsewhere, from its first event on. Whether a bad line is a torn
-/// tail is for the caller to ask: [`Scan::is_torn`]. Attachments are not looked for.
+/// tail is for the caller to ask: [`Scan::is_torn`]. Attachments are not looked for: a body with the bytes of one
+/// in it is not provable.
 pub fn verify_scan(scan: &mut Scan<impl Read>) -> Result<Report, Error> {
-    walk(scan, &|_| Ok(true))
+    walk(scan, &|_| Ok(true), &no_blobs)
 }
 
 /// Whether an attachment is there; an error if it is and has other bytes.
 type Look<'a> = &'a dyn Fn(&Digest) -> Result<bool, Error>;
 
-fn walk(scan: &mut Scan<impl Read>, look: Look<'_>) -> Result<Report, Error> {
+fn walk(scan: &mut Scan<impl Read>, look: Look<'_>, bytes: Blobs<'_>) -> Result<Report, Error> {
     let (mut report, mut blobs) = (Report::default(), BTreeMap::<Digest, bool>::new());
     let (mut brackets, mut request, mut bodies) =
         (Brackets::default(), Request::default(), BodyCache::default());
@@ -111,8 +118,8 @@ fn walk(scan: &mut Scan<impl Read>, look: Look<'_>) -> Result<Report, Error> {
         }
         report.events += 1;
         if let Fact::RequestAttempt(attempt) = &event.fact {
-            let absent = absent(&request, &blobs);
-            report.attempt(event.seq, attempt, &mut request, &mut bodies, absent);
+            let lost = lost(&request, &blobs);
+            report.attempt(event.seq, attempt, &mut request, (&mut bodies, bytes), lost);
         }
         if let (Fact::WriterOpened(opened), true) = (&event.fact, event.seq >= taken) {
             report.same(event.seq, "header line", opened.header_hash, scan.header_hash());
@@ -136,7 +143,7 @@ fn walk(scan: &mut Scan<impl Read>, look: Look<'_>) -> Result<Report, Error> {
 }
 
 /// An attachment that the request's messages name and that is not there.
-fn absent(request: &Request, blobs: &BTreeMap<Digest, bool>) -> Option<Digest> {
+fn lost(request: &Request, blobs: &BTreeMap<Digest, bool>) -> Option<Digest> {
     // Most logs name none, or have them all.
     if blobs.values().all(|there| *there) {
         return None;
@@ -151,8 +158,8 @@ impl Report {
         seq: Seq,
         attempt: &RequestAttempt,
         request: &mut Request,
-        bodies: &mut BodyCache,
-        absent: Option<Digest>,
+        (bodies, bytes): (&mut BodyCache, Blobs<'_>),
+        lost: Option<Digest>,
     ) {
         self.attempts += 1;
         let Some(header) = request.header().map(Arc::clone) else {
@@ -163,7 +170,7 @@ impl Report {
         if !self.same(seq, "canonical request", attempt.digest, request.digest(&header)) {
             return;
         }
-        if let Some(blob) = absent {
+        if let Some(blob) = lost {
             self.unproven.push((seq, format!("blob absent: not provable ({blob})")));
             return;
         }
@@ -171,7 +178,7 @@ impl Report {
             self.unproven.push((seq, "a plugin served this request: there is no body to rebuild".into()));
             return;
         };
-        match bodies.build(&header, request.messages()) {
+        match bodies.build(&header, request.messages(), bytes) {
             Ok(Some(body)) => {
                 if self.same(seq, "request body", expected, body.digest) {
                     self.proven += 1;

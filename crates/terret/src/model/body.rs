@@ -8,7 +8,7 @@ use terret_core::fact::Header;
 use terret_core::id::Digest;
 use terret_core::project::Messages;
 
-use super::{Body, codec};
+use super::{Blobs, Body, codec};
 
 /// The body so far.
 #[derive(Default)]
@@ -36,7 +36,12 @@ pub struct Built {
 
 impl BodyCache {
     /// The body of these messages under this header; `None` for a route no codec serves.
-    pub fn build(&mut self, header: &Arc<Header>, messages: &Messages) -> Result<Option<Built>, Failure> {
+    pub fn build(
+        &mut self,
+        header: &Arc<Header>,
+        messages: &Messages,
+        blobs: Blobs<'_>,
+    ) -> Result<Option<Built>, Failure> {
         if header.wire.is_empty() {
             return Ok(None);
         }
@@ -57,7 +62,7 @@ impl BodyCache {
         // Each part is hashed as soon as it is there: whatever happens to it later shows when the whole is hashed.
         open.hash();
         for projected in &list[open.taken..] {
-            open.body.push(&projected.message);
+            open.body.push(&projected.message, blobs)?;
             open.hash();
         }
         open.taken = list.len();
@@ -95,6 +100,7 @@ mod tests {
     use terret_core::message::Message;
 
     use super::*;
+    use crate::model::no_blobs;
 
     fn header(wire: &str) -> Header {
         let dialect = crate::model::openai_chat::dialect::Dialect::default();
@@ -114,7 +120,9 @@ mod tests {
     struct Corrupt(Bytes);
 
     impl Body for Corrupt {
-        fn push(&mut self, _: &Message) {}
+        fn push(&mut self, _: &Message, _: Blobs<'_>) -> Result<(), Failure> {
+            Ok(())
+        }
         fn bytes(&mut self) -> Bytes {
             self.0.clone()
         }
@@ -127,12 +135,12 @@ mod tests {
     fn a_part_that_changed_in_the_cache_no_longer_has_its_digest() {
         let header = Arc::new(header("script@1"));
         let (mut cache, messages) = (BodyCache::default(), Messages::default());
-        let good = cache.build(&header, &messages).unwrap().unwrap();
+        let good = cache.build(&header, &messages, &no_blobs).unwrap().unwrap();
         assert_eq!(good.digest, Digest::of(&good.bytes));
         let mut bytes = good.bytes.to_vec();
         bytes[3] ^= 1;
         cache.open.as_mut().unwrap().body = Box::new(Corrupt(bytes.into()));
-        let bad = cache.build(&header, &messages).unwrap().unwrap();
+        let bad = cache.build(&header, &messages, &no_blobs).unwrap().unwrap();
         // The log gets the digest of what was serialised; what is sent is hashed whole, and refused.
         assert_eq!(bad.digest, good.digest);
         let send = |built: Built| {
@@ -155,7 +163,7 @@ mod tests {
                 for fact in [enter, user] {
                     messages.fold(&Event { seq: u64::from(step), time: 0, fact });
                 }
-                let built = cache.build(&header, &messages).unwrap().unwrap();
+                let built = cache.build(&header, &messages, &no_blobs).unwrap().unwrap();
                 assert_eq!(built.digest, Digest::of(&built.bytes), "{wire}, step {step}");
             }
         }

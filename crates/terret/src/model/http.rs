@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 
 use super::failure::{Secret, without_userinfo};
 use super::retry_hint::Headers;
+use super::wire::Auth;
 use crate::limits::{CONNECT_TIMEOUT_MS, DRAIN_TIMEOUT_MS, RECLAIM_MS, RECLAIM_TURNS};
 
 /// Sends to one server.
@@ -34,8 +35,12 @@ struct Inner {
 }
 
 impl Http {
-    /// A client for the server at this base URL. `key` goes out as a bearer token.
-    pub fn new(base_url: &str, key: Option<String>, headers: &[(String, String)]) -> Result<Self, Failure> {
+    /// A client for the server at this base URL, with a key and how it goes out.
+    pub fn new(
+        base_url: &str,
+        key: Option<(Auth, String)>,
+        headers: &[(String, String)],
+    ) -> Result<Self, Failure> {
         let invalid = |what: String| Failure::new(code::INVALID_REQUEST, what);
         let base = Url::parse(base_url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let base = base.ok_or_else(|| {
@@ -46,12 +51,16 @@ impl Http {
         map.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         // A compressed stream comes in the blocks of the compressor, not as the model speaks.
         map.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        if let Some(key) = &key {
-            let value = HeaderValue::from_str(&format!("Bearer {}", key.trim()));
+        if let Some((auth, key)) = &key {
+            let (name, value) = match auth {
+                Auth::Bearer => (AUTHORIZATION, format!("Bearer {}", key.trim())),
+                Auth::Header(name) => (HeaderName::from_static(name), key.trim().to_owned()),
+            };
+            let value = HeaderValue::from_str(&value);
             let mut value =
                 value.map_err(|_| invalid("the API key has characters no header takes".to_owned()))?;
             value.set_sensitive(true);
-            map.insert(AUTHORIZATION, value);
+            map.insert(name, value);
         }
         for (name, value) in headers {
             let pair = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value));
@@ -62,7 +71,7 @@ impl Http {
             value.set_sensitive(true);
             map.insert(name, value);
         }
-        let secrets = secrets(&base, key.as_deref(), headers);
+        let secrets = secrets(&base, key.as_ref().map(|(_, key)| key.as_str()), headers);
         Ok(Http(Arc::new(Inner {
             base,
             client: OnceLock::new(),
@@ -259,7 +268,7 @@ pub fn with_headers<T>(response: &HeaderMap, read: impl FnOnce(Headers<'_>) -> T
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::{Http, is_loopback};
+    use super::{Auth, Http, is_loopback};
 
     #[test]
     fn loopback_is_known_in_every_spelling() {
@@ -279,7 +288,9 @@ mod tests {
     fn what_cannot_be_sent_is_refused_before_it_is_tried() {
         let failed = |url: &str, key: Option<&str>, name: &str| {
             let headers = [(name.to_owned(), "v".to_owned())];
-            Http::new(url, key.map(str::to_owned), &headers).err().map(|failure| failure.message)
+            Http::new(url, key.map(|key| (Auth::Bearer, key.to_owned())), &headers)
+                .err()
+                .map(|failure| failure.message)
         };
         assert_eq!(failed("http://a", Some("k"), "x-a"), None);
         assert!(failed("ftp://a", None, "x-a").unwrap().contains("ftp://a"));

@@ -3,25 +3,32 @@
 //! An adapter classifies what was on the wire and never retries. A codec is a pure function of the header
 //! and the messages, so that a body can be rebuilt from the log alone.
 
+mod adapter;
 mod body;
 pub mod compact;
 pub mod failure;
 mod grown;
 pub mod http;
+mod json;
 pub mod models;
 pub mod openai_chat;
 pub mod payload;
 pub mod provider;
 mod providers;
+pub mod response;
 pub mod retry_hint;
 pub mod script;
 pub mod sse;
+mod stream;
+mod surrogate;
+pub mod wire;
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use terret_core::chunk::Failure;
+use terret_core::chunk::{Failure, code};
 use terret_core::fact::Header;
+use terret_core::id::Digest;
 use terret_core::message::Message;
 use terret_core::raw::Raw;
 
@@ -67,8 +74,8 @@ pub trait Codec: Send + Sync {
 /// A body that grows by messages. `messages` is its last key: an earlier body is a prefix of a later one
 /// up to the end of its messages, as long as the header is the same.
 pub trait Body: Send {
-    /// Adds a message; costs what it adds.
-    fn push(&mut self, message: &Message);
+    /// Adds a message; costs what it adds. A body that failed to take one in is no body any more.
+    fn push(&mut self, message: &Message, blobs: Blobs<'_>) -> Result<(), Failure>;
 
     /// The whole body as of now.
     fn bytes(&mut self) -> Bytes;
@@ -78,6 +85,22 @@ pub trait Body: Send {
     fn stable(&self) -> &[u8] {
         &[]
     }
+}
+
+/// The bytes an attachment of a message stands for. Absent ones are a failure: what is sent must be rebuilt from
+/// what is kept.
+pub type Blobs<'a> = &'a dyn Fn(&Digest) -> Result<Vec<u8>, Failure>;
+
+/// No attachments: for messages that have none.
+pub fn no_blobs(blob: &Digest) -> Result<Vec<u8>, Failure> {
+    Err(absent(blob))
+}
+
+/// The failure of a request with an attachment that is not beside its log.
+pub(crate) fn absent(blob: &Digest) -> Failure {
+    let message =
+        format!("the attachment {blob} is not beside the log: put it back, or fork before it was named");
+    Failure::new(code::INVALID_REQUEST, message)
 }
 
 /// The codec of this name. A stored session can be verified as long as the codec it names is here.

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use terret_core::chunk::{Failure, code};
 
 use super::Adapter;
+use super::adapter::WireAdapter;
 use super::http::Http;
-use super::openai_chat::adapter::ChatAdapter;
-use super::openai_chat::dialect::Dialect;
 use super::script::ScriptAdapter;
+use super::wire::{self, WIRES};
 
 /// A provider as configuration describes it. Over a built-in of the same name, what is given here wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,16 +121,19 @@ pub fn adapter(
             .filter(|value| !value.trim().is_empty())
     };
 
-    let wire = settings.wire.as_deref().or(built_in.map(|known| known.wire)).unwrap_or(CHAT);
-    if wire != CHAT {
-        return Err(invalid(format!("its wire `{wire}` is not built yet; `{CHAT}` is")));
-    }
+    let protocol = settings.wire.as_deref().or(built_in.map(|known| known.wire)).unwrap_or(CHAT);
+    let wire = wire::wire(protocol).ok_or_else(|| {
+        let known: Vec<&str> = WIRES.iter().map(|wire| wire.protocol).collect();
+        invalid(format!("there is no wire `{protocol}`: known are {}", known.join(", ")))
+    })?;
     let moved = || built_in.and_then(|known| present(known.base_url_env));
     let base_url =
         settings.base_url.clone().or_else(moved).or(built_in.map(|known| known.base_url.to_owned()));
     let base_url = base_url.ok_or_else(|| invalid("it has no base_url".to_owned()))?;
     let row = settings.dialect.as_deref().or(built_in.map(|known| known.dialect)).unwrap_or("generic");
-    let dialect = Dialect::built_in(row).ok_or_else(|| invalid(format!("there is no dialect `{row}`")))?;
+    if (wire.row)(row, "").is_none() {
+        return Err(invalid(format!("there is no dialect `{row}` of {protocol}")));
+    }
 
     // A variable that configuration names is meant: its absence is a mistake.
     let (variable, needed) = match (&settings.api_key_env, built_in) {
@@ -141,12 +144,21 @@ pub fn adapter(
     let key = present(variable);
     let missing_key = (needed && key.is_none()).then(|| variable.to_owned());
     let hosted = built_in.is_some_and(|known| known.needs_key);
-    let headers: Vec<(String, String)> = settings.headers.clone().into_iter().collect();
+    let fixed = wire.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let headers: Vec<(String, String)> = fixed.chain(settings.headers.clone()).collect();
+    let key = key.map(|key| (wire.auth, key));
     let mut http = Http::new(&base_url, key, &headers).map_err(|failure| invalid(failure.message))?;
     if let Some(client) = own.client {
         http = http.with_client(client);
     }
-    Ok(Box::new(ChatAdapter { provider: name.to_owned(), dialect, http, hosted, missing_key }))
+    Ok(Box::new(WireAdapter {
+        wire,
+        provider: name.to_owned(),
+        dialect: row.to_owned(),
+        http,
+        hosted,
+        missing_key,
+    }))
 }
 
 fn unknown(name: &str) -> Failure {
@@ -205,7 +217,7 @@ mod tests {
     #[test]
     fn what_cannot_work_is_refused_with_a_reason() {
         let message = |name: &str, settings: Option<&str>| prepare(name, settings, &[]).unwrap_err().message;
-        assert!(message("anthropic", None).contains("`anthropic-messages` is not built yet"));
+        assert!(message("mine", Some("wire = 'smoke'")).contains("no wire `smoke`: known are openai-chat"));
         assert!(message("opeani", None).contains("known are anthropic, deepseek"));
         assert!(message("mine", Some("wire = 'openai-chat'")).contains("no base_url"));
         assert!(message("mine", Some("base_url = 'x'")).contains("`x` is not"));

@@ -290,6 +290,10 @@ impl Log for FileLog {
     fn has_blob(&self, blob: &Digest) -> bool {
         self.fs.is_file(&self.dir.join(beside::place(blob)))
     }
+
+    fn blob(&self, blob: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        beside::read(&*self.fs, &self.dir, blob)
+    }
 }
 
 impl Drop for FileLog {

@@ -222,4 +222,8 @@ impl Log for MemoryLog {
     fn has_blob(&self, blob: &Digest) -> bool {
         self.blobs.lock().unwrap_or_else(PoisonError::into_inner).contains_key(blob)
     }
+
+    fn blob(&self, blob: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.blobs.lock().unwrap_or_else(PoisonError::into_inner).get(blob).cloned())
+    }
 }

@@ -76,6 +76,11 @@ pub trait Log: Send {
     fn has_blob(&self, _blob: &Digest) -> bool {
         false
     }
+
+    /// These bytes, checked against their name; `None` if they are absent.
+    fn blob(&self, _blob: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        Ok(None)
+    }
 }
 
 /// A log opened for writing: locked, verified, its torn tail known and not yet cut.

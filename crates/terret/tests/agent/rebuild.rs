@@ -15,7 +15,7 @@ use terret::core::input::Recovery;
 use terret::core::project::Request;
 use terret::hook::{Listener, Next, Plugin, RequestPoint, Seams, Section};
 use terret::model::script::ScriptAdapter;
-use terret::model::{ChunkStream, Outgoing, Proposal, Providers, codec};
+use terret::model::{ChunkStream, Outgoing, Proposal, Providers, codec, no_blobs};
 use terret::policy::Retry;
 use terret::store::{FileStore, Scan};
 use terret::tool::Permissions;
@@ -157,7 +157,7 @@ fn by_projection(log: &[u8], outgoing: &Outgoing) -> Vec<String> {
     }
     let header: Arc<Header> = request.header().unwrap().clone();
     let mut body = codec(&header.wire).unwrap().begin(&header).unwrap();
-    request.messages().list().iter().for_each(|projected| body.push(&projected.message));
+    request.messages().list().iter().for_each(|projected| body.push(&projected.message, &no_blobs).unwrap());
     let Some(Fact::RequestAttempt(attempt)) = last.map(|event| event.fact) else {
         return vec!["the file does not end with the attempt".into()];
     };

@@ -10,7 +10,7 @@ use terret::core::project::{Request, Turns};
 use terret::core::raw::Raw;
 use terret::core::state::State;
 use terret::inspect;
-use terret::model::BodyCache;
+use terret::model::{BodyCache, no_blobs};
 use terret::store::Scan;
 
 /// The boot in all these logs: nothing was down since they were written.
@@ -84,7 +84,7 @@ fn next(out: &mut String, request: &mut Request) {
     let mut other = (*header).clone();
     (other.wire, other.dialect) = (OTHER.to_owned(), Raw::parse("{}").unwrap());
     for header in [header, Arc::new(other)] {
-        let built = match BodyCache::default().build(&header, request.messages()) {
+        let built = match BodyCache::default().build(&header, request.messages(), &no_blobs) {
             Ok(Some(body)) => format!("{} bytes, {}", body.bytes.len(), body.digest),
             Ok(None) => "no body".to_owned(),
             Err(failure) => failure.message,

@@ -8,8 +8,9 @@ use terret::core::assemble::{Assembler, Route};
 use terret::core::chunk::{Chunk, Failure, FinishKind, Usage, code};
 use terret::core::message::Block;
 use terret::model::failure::{Secret, from_http, retryable};
-use terret::model::openai_chat::{Progress, Response};
+use terret::model::response::{Progress, Response};
 use terret::model::retry_hint::Headers;
+use terret::model::wire::wire;
 
 struct Fixture {
     name: String,
@@ -51,7 +52,8 @@ fn play(fixture: &Fixture, pieces: &[&[u8]]) -> (Vec<Chunk>, Option<Failure>) {
         return (Vec::new(), Some(http_failure(fixture, status, &pieces.concat())));
     }
     let mut chunks = Vec::new();
-    let mut response = Response::new(None);
+    let protocol = fixture.expected["protocol"].as_str().unwrap();
+    let mut response = Response::new(wire(protocol).unwrap(), None);
     for piece in pieces {
         match response.push(piece, &mut chunks) {
             Ok(Progress::Open) => {}
@@ -187,7 +189,7 @@ fn every_delta_on_the_wire_is_one_delta_chunk() {
     let delta = |text: &str| format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n");
     let body: String = ["a", "", "b", "c"].map(delta).concat();
     let mut chunks = Vec::new();
-    Response::new(None).push(body.as_bytes(), &mut chunks).unwrap();
+    Response::new(wire("openai-chat").unwrap(), None).push(body.as_bytes(), &mut chunks).unwrap();
     let texts: Vec<&str> = chunks
         .iter()
         .filter_map(|chunk| match chunk {

@@ -8,8 +8,8 @@ use terret::core::fact::{Header, ToolSpec};
 use terret::core::id::{CallId, Digest};
 use terret::core::message::{Attachment, Block, CallKind, Message, ProviderData, Role, Source};
 use terret::core::raw::Raw;
-use terret::model::codec;
 use terret::model::openai_chat::dialect::Dialect;
+use terret::model::{codec, no_blobs};
 
 fn call(ordinal: u32) -> CallId {
     CallId { turn: 1, step: 1, ordinal }
@@ -100,7 +100,7 @@ fn history(model: &str) -> Vec<Message> {
 
 fn body(header: &Header, messages: &[Message]) -> String {
     let mut body = codec(&header.wire).unwrap().begin(header).unwrap();
-    messages.iter().for_each(|message| body.push(message));
+    messages.iter().for_each(|message| body.push(message, &no_blobs).unwrap());
     String::from_utf8(body.bytes().to_vec()).unwrap()
 }
 
@@ -166,7 +166,7 @@ fn a_body_is_the_beginning_of_the_next() {
             }
             let mut grown = codec(&header.wire).unwrap().begin(&header).unwrap();
             for (message, expected) in history.iter().zip(&bodies[1..]) {
-                grown.push(message);
+                grown.push(message, &no_blobs).unwrap();
                 assert_eq!(grown.bytes(), expected.as_bytes(), "asking for the bytes changes nothing");
             }
         }

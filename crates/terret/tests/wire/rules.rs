@@ -4,11 +4,12 @@ use serde_json::{Value, json};
 use terret::core::assemble::{Assembler, Route};
 use terret::core::chunk::{Chunk, Failure, FinishKind, code};
 use terret::core::message::Block;
-use terret::model::openai_chat::{Progress, Response};
+use terret::model::openai_chat::WIRE;
+use terret::model::response::{Progress, Response};
 
 fn read(body: &[u8]) -> (Assembler, Option<Failure>) {
     let mut chunks = Vec::new();
-    let mut response = Response::new(Some("key-12345678".to_owned()));
+    let mut response = Response::new(&WIRE, Some("key-12345678".to_owned()));
     let failure = match response.push(body, &mut chunks) {
         Ok(Progress::Finished) => None,
         Ok(Progress::Open) => response.finish(&mut chunks).err(),
@@ -211,7 +212,7 @@ fn one_start_and_one_end() {
         payload("b"),
         finish("stop")
     );
-    let progress = Response::new(None).push(body.as_bytes(), &mut chunks);
+    let progress = Response::new(&WIRE, None).push(body.as_bytes(), &mut chunks);
     assert_eq!(progress, Ok(Progress::Finished));
     assert!(matches!(chunks.first(), Some(Chunk::ResponseStart { .. })));
     assert!(matches!(chunks.last(), Some(Chunk::Finish { .. })));

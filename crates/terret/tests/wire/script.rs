@@ -9,7 +9,7 @@ use terret::core::fact::Header;
 use terret::core::id::CallId;
 use terret::core::message::{Block, Message, Role, Source};
 use terret::model::provider::{Own, adapter};
-use terret::model::{Adapter, Proposal, codec};
+use terret::model::{Adapter, Proposal, codec, no_blobs};
 
 struct Play {
     adapter: Box<dyn Adapter>,
@@ -44,7 +44,7 @@ impl Play {
 
     async fn ask(&self, messages: &[Message]) -> (Assembler, Option<Failure>, usize) {
         let mut body = codec(&self.header.wire).unwrap().begin(&self.header).unwrap();
-        messages.iter().for_each(|message| body.push(message));
+        messages.iter().for_each(|message| body.push(message, &no_blobs).unwrap());
         let body = body.bytes();
         let idle_timeout = Duration::from_secs(5);
         let outgoing = terret::testing::outgoing(self.header.clone(), body, idle_timeout).unwrap();

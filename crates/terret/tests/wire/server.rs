@@ -9,7 +9,7 @@ use terret::core::chunk::{Chunk, Failure, code};
 use terret::core::fact::Header;
 use terret::core::message::Message;
 use terret::model::provider::{Own, ProviderSettings, adapter};
-use terret::model::{Adapter, Outgoing, Proposal, codec};
+use terret::model::{Adapter, Outgoing, Proposal, codec, no_blobs};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -140,7 +140,7 @@ fn outgoing(adapter: &dyn Adapter, idle_ms: u64) -> Outgoing {
         tools: Vec::new(),
     };
     let mut body = codec(&header.wire).unwrap().begin(&header).unwrap();
-    body.push(&Message::user("u", "hi"));
+    body.push(&Message::user("u", "hi"), &no_blobs).unwrap();
     let body = body.bytes();
     terret::testing::outgoing(header, body, Duration::from_millis(idle_ms)).unwrap()
 }

@@ -11,10 +11,10 @@ use super::dialect::{
     Dialect, EmptyContent, MaxTokensField, ReasoningField, ReasoningReplay, SystemRole, Thinking,
 };
 use super::history::{Ids, Images, placeholder};
-use super::json::{Json, Value};
 use crate::model::compact::compact;
 use crate::model::grown::Grown;
-use crate::model::{Body, Codec};
+use crate::model::json::{Json, Value};
+use crate::model::{Blobs, Body, Codec};
 
 /// The codec.
 pub struct OpenAiChat;
@@ -162,12 +162,13 @@ struct ChatBody {
 }
 
 impl Body for ChatBody {
-    fn push(&mut self, message: &Message) {
+    fn push(&mut self, message: &Message, _: Blobs<'_>) -> Result<(), Failure> {
         match message.role {
             Role::User => self.user(&message.content),
             Role::Assistant => self.assistant(message),
         }
         self.add();
+        Ok(())
     }
 
     fn bytes(&mut self) -> Bytes {

@@ -10,24 +10,16 @@ use terret_core::raw::Raw;
 use super::calls::{Calls, Place};
 use super::details::Details;
 use super::event::{CallDelta, Choice, Content, Delta, Event, Part, Text};
-use super::surrogate;
 use crate::model::compact::compact;
 use crate::model::failure::{self, Secret, cut};
 use crate::model::payload::ErrorWords;
 use crate::model::sse::{self, Flow};
-
-/// Why no more events are wanted.
-#[derive(Debug)]
-pub enum End {
-    /// The end marker came.
-    Done,
-    /// The stream failed.
-    Failed(Failure),
-}
+use crate::model::surrogate;
+use crate::model::wire::{self, End, warning};
 
 /// Folds the events of one response into chunks. Every non-empty delta on the wire is one delta chunk.
 #[derive(Default)]
-pub struct Decoder {
+pub(super) struct Decoder {
     /// Masked in failures: servers echo keys.
     pub(super) secret: Option<String>,
     pub(super) response_started: bool,
@@ -57,12 +49,13 @@ const FAILED_FINISHES: [(&str, &str); 4] = [
 
 impl Decoder {
     /// A decoder at the start of a response.
-    pub fn new(secret: Option<String>) -> Self {
+    pub(super) fn new(secret: Option<String>) -> Self {
         Decoder { secret, ..Decoder::default() }
     }
+}
 
-    /// Takes one event in.
-    pub fn event(&mut self, event: sse::Event<'_>, out: &mut Vec<Chunk>) -> Flow<End> {
+impl wire::Decoder for Decoder {
+    fn event(&mut self, event: sse::Event<'_>, out: &mut Vec<Chunk>) -> Flow<End> {
         if event.data.starts_with("[DONE]") {
             return Flow::Break(End::Done);
         }
@@ -85,6 +78,16 @@ impl Decoder {
         }
     }
 
+    fn end(&mut self, done: bool, out: &mut Vec<Chunk>) -> Result<(), Failure> {
+        self.conclude(done, out)
+    }
+
+    fn flush(&mut self, out: &mut Vec<Chunk>) {
+        self.give_out(out);
+    }
+}
+
+impl Decoder {
     fn take(
         &mut self,
         event: Event<'_>,
@@ -339,10 +342,6 @@ fn text_delta(kind: BlockKind, index: u32, text: String) -> Chunk {
         BlockKind::Refusal => Chunk::RefusalDelta { index, text },
         _ => Chunk::TextDelta { index, text },
     }
-}
-
-pub(super) fn warning(code: &str, detail: &str) -> Chunk {
-    Chunk::Warning { code: code.to_owned(), detail: detail.to_owned() }
 }
 
 /// Sets a field that is still empty; says what it set.

@@ -3,25 +3,26 @@
 use terret_core::chunk::{Chunk, Failure, FinishKind, code};
 use terret_core::raw::Raw;
 
-use super::decode::{Decoder, warning};
+use super::decode::Decoder;
 use super::details::Details;
 use super::usage;
+use crate::model::wire::warning;
 
 impl Decoder {
     /// The stream ended cleanly, with its end marker or without. Says how the response came out.
-    pub fn end(&mut self, done: bool, out: &mut Vec<Chunk>) -> Result<(), Failure> {
+    pub(super) fn conclude(&mut self, done: bool, out: &mut Vec<Chunk>) -> Result<(), Failure> {
         let outcome = self.outcome(done, out);
         if let Ok(kind) = outcome {
             self.name_nameless_calls(kind, out);
         }
-        self.flush(out);
+        self.give_out(out);
         let reason = outcome.map_err(|(class, message)| Failure::new(class, message))?;
         out.push(Chunk::Finish { reason, raw: self.finish.take().unwrap_or_default() });
         Ok(())
     }
 
     /// Gives out what waits for the end of the stream, however it ends: what is held back, and the usage.
-    pub fn flush(&mut self, out: &mut Vec<Chunk>) {
+    pub(super) fn give_out(&mut self, out: &mut Vec<Chunk>) {
         self.close_channel(out);
         if let (false, Some((index, field))) = (self.details.is_empty(), self.reasoning) {
             #[derive(serde::Serialize)]

@@ -1,6 +1,5 @@
 //! OpenAI's chat completions and the many servers that speak it.
 
-pub mod adapter;
 mod calls;
 pub mod codec;
 mod decode;
@@ -9,11 +8,20 @@ pub mod dialect;
 mod ending;
 mod event;
 mod history;
-mod json;
-mod response;
-mod stream;
-mod surrogate;
 mod usage;
 
-pub use decode::{Decoder, End};
-pub use response::{Progress, Response};
+use terret_core::raw::Raw;
+
+use super::wire::{Auth, Wire};
+
+/// The wire.
+pub static WIRE: Wire = Wire {
+    protocol: codec::PROTOCOL,
+    codec: codec::NAME,
+    path: "/chat/completions",
+    auth: Auth::Bearer,
+    headers: &[],
+    row: |name, _| Raw::from_value(&dialect::Dialect::built_in(name)?).ok(),
+    reserved: &codec::RESERVED,
+    decoder: |secret| Box::new(decode::Decoder::new(secret)),
+};

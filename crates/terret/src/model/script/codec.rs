@@ -7,7 +7,7 @@ use terret_core::fact::Header;
 use terret_core::message::Message;
 
 use crate::model::grown::Grown;
-use crate::model::{Body, Codec};
+use crate::model::{Blobs, Body, Codec};
 
 /// The codec.
 pub struct ScriptCodec;
@@ -35,11 +35,12 @@ struct ScriptBody {
 }
 
 impl Body for ScriptBody {
-    fn push(&mut self, message: &Message) {
+    fn push(&mut self, message: &Message, _: Blobs<'_>) -> Result<(), Failure> {
         let mut json = if std::mem::replace(&mut self.empty, false) { Vec::new() } else { vec![b','] };
         // A message writes itself into memory without fail: its maps have string keys.
         let _ = serde_json::to_writer(&mut json, message);
         self.grown.push(&json);
+        Ok(())
     }
 
     fn bytes(&mut self) -> Bytes {

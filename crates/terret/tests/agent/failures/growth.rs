@@ -3,14 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use terret::model::openai_chat::{Progress, Response};
+use terret::model::openai_chat::WIRE;
+use terret::model::response::{Progress, Response};
 
 /// How long a line of 4 MiB takes in reads of this size.
 fn work(read: usize) -> Duration {
     let head = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"";
     let body = [head, &"x".repeat(4 << 20), "\"},\"finish_reason\":null}]}\n\n"].concat();
     let start = Instant::now();
-    let (mut response, mut chunks) = (Response::new(None), Vec::new());
+    let (mut response, mut chunks) = (Response::new(&WIRE, None), Vec::new());
     for read in body.as_bytes().chunks(read) {
         assert_eq!(response.push(read, &mut chunks), Ok(Progress::Open));
     }

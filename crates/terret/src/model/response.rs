@@ -1,12 +1,12 @@
-//! The body of one chat response: whatever it turns out to be, in the order it comes, out come chunks.
+//! The body of one response: whatever it turns out to be, in the order it comes, out come chunks.
 
 use terret_core::chunk::{Chunk, Failure, code};
 
-use super::decode::{Decoder, End};
+use super::failure::{self, Secret, cut};
+use super::payload::ErrorWords;
+use super::sse::{BodyKind, Flow, SseReader, sniff};
+use super::wire::{Decoder, End, Wire};
 use crate::limits::MAX_PLAIN_BODY_BYTES;
-use crate::model::failure::{self, Secret, cut};
-use crate::model::payload::ErrorWords;
-use crate::model::sse::{BodyKind, Flow, SseReader, sniff};
 
 /// Reads a body with status 200. The content type is not asked: proxies lie.
 pub struct Response {
@@ -15,7 +15,7 @@ pub struct Response {
     /// Bytes whose kind is not known yet, or a plain body as far as it came.
     plain: Vec<u8>,
     reader: SseReader,
-    decoder: Decoder,
+    decoder: Box<dyn Decoder>,
 }
 
 /// How far a body is.
@@ -29,9 +29,9 @@ pub enum Progress {
 
 impl Response {
     /// A body at its start. The secret is masked in failures.
-    pub fn new(secret: Option<String>) -> Self {
+    pub fn new(wire: &Wire, secret: Option<String>) -> Self {
         Response {
-            decoder: Decoder::new(secret.clone()),
+            decoder: (wire.decoder)(secret.clone()),
             secret,
             kind: None,
             plain: Vec::new(),

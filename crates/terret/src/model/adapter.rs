@@ -1,23 +1,22 @@
-//! The adapter of chat completions: one provider, one base URL, one kept-alive connection.
+//! The adapter: one provider, one base URL, one kept-alive connection.
 
 use std::collections::BTreeMap;
 
 use terret_core::chunk::{Failure, code};
 use terret_core::raw::Raw;
 
-use super::codec::{NAME, RESERVED};
-use super::dialect::Dialect;
-use super::stream;
-use crate::model::http::Http;
-use crate::model::models;
-use crate::model::{Adapter, ChunkStream, Outgoing, Prepared, Proposal};
+use super::http::Http;
+use super::wire::Wire;
+use super::{Adapter, ChunkStream, Outgoing, Prepared, Proposal, models, stream};
 
-/// Speaks chat completions to one server.
-pub struct ChatAdapter {
+/// Speaks one wire to one server.
+pub(super) struct WireAdapter {
+    /// The wire.
+    pub wire: &'static Wire,
     /// Name of the provider, for messages.
     pub provider: String,
-    /// How this server differs.
-    pub dialect: Dialect,
+    /// The row that says how this server differs.
+    pub dialect: String,
     /// Where it is.
     pub http: Http,
     /// Whether its model names mean what our table of models says; a local server's may mean anything.
@@ -26,7 +25,7 @@ pub struct ChatAdapter {
     pub missing_key: Option<String>,
 }
 
-impl Adapter for ChatAdapter {
+impl Adapter for WireAdapter {
     fn prepare(&self, proposal: &Proposal) -> Result<Prepared, Failure> {
         if let Some(variable) = &self.missing_key {
             let message = format!("no API key for {}: set {variable}", self.provider);
@@ -36,7 +35,11 @@ impl Adapter for ChatAdapter {
             let message = format!("no model given: write {}/MODEL", self.provider);
             return Err(Failure::new(code::INVALID_REQUEST, message));
         }
-        check(&proposal.parameters)?;
+        check(self.wire, &proposal.parameters)?;
+        let dialect = (self.wire.row)(&self.dialect, &proposal.model).ok_or_else(|| {
+            let what = format!("there is no dialect `{}` of {}", self.dialect, self.wire.protocol);
+            Failure::new(code::INVALID_REQUEST, what)
+        })?;
         let known = models::find(&proposal.model).filter(|_| self.hosted);
         let mut parameters = proposal.parameters.clone();
         let mut defaults = Vec::new();
@@ -48,8 +51,8 @@ impl Adapter for ChatAdapter {
             defaults.push("max_output_tokens".to_owned());
         }
         Ok(Prepared {
-            wire: NAME.to_owned(),
-            dialect: Raw::from_value(&self.dialect).map_err(unwritable)?,
+            wire: self.wire.codec.to_owned(),
+            dialect,
             parameters,
             defaults,
             context_window: known.map(|model| model.context_window),
@@ -57,7 +60,7 @@ impl Adapter for ChatAdapter {
     }
 
     fn stream(&self, request: Outgoing) -> ChunkStream {
-        stream::stream(self.http.clone(), request)
+        stream::stream(self.wire, self.http.clone(), request)
     }
 }
 
@@ -66,10 +69,10 @@ fn unwritable(error: serde_json::Error) -> Failure {
 }
 
 /// Refuses what a server could only refuse more expensively.
-fn check(parameters: &BTreeMap<String, Raw>) -> Result<(), Failure> {
+fn check(wire: &Wire, parameters: &BTreeMap<String, Raw>) -> Result<(), Failure> {
     let invalid = |what: String| Err(Failure::new(code::INVALID_REQUEST, what));
     for (name, raw) in parameters {
-        if RESERVED.contains(&name.as_str()) {
+        if wire.reserved.contains(&name.as_str()) {
             return invalid(format!("the parameter `{name}` is set by the harness"));
         }
         let value = raw.get();

@@ -6,16 +6,17 @@ use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
 use terret_core::chunk::{Chunk, Failure, code};
 
+use super::failure::{from_http, without_userinfo};
+use super::http::{Http, with_headers};
 use super::response::{Progress, Response};
+use super::wire::Wire;
+use super::{ChunkStream, Outgoing};
 use crate::limits::{MAX_GATHER_BYTES, MAX_PLAIN_BODY_BYTES};
-use crate::model::failure::{from_http, without_userinfo};
-use crate::model::http::{Http, with_headers};
-use crate::model::{ChunkStream, Outgoing};
 
 /// Sends the body and reports what comes.
-pub(super) fn stream(http: Http, request: Outgoing) -> ChunkStream {
+pub(super) fn stream(wire: &'static Wire, http: Http, request: Outgoing) -> ChunkStream {
     let idle_timeout = request.idle_timeout();
-    let sender = Sender { http, idle_timeout };
+    let sender = Sender { wire, http, idle_timeout };
     stream::unfold(State::Send(sender, request.body().clone()), State::next).boxed()
 }
 
@@ -27,6 +28,7 @@ enum State {
 }
 
 struct Sender {
+    wire: &'static Wire,
     http: Http,
     idle_timeout: Duration,
 }
@@ -70,10 +72,10 @@ impl State {
 
 impl Sender {
     async fn send(&self, body: Bytes) -> Result<Reading, Failure> {
-        let head = self.http.post("/chat/completions", body, self.idle_timeout).await?;
+        let head = self.http.post(self.wire.path, body, self.idle_timeout).await?;
         if head.status().is_success() {
             let secret = self.http.secret().0.map(str::to_owned);
-            return Ok(Reading { head, body: Response::new(secret) });
+            return Ok(Reading { head, body: Response::new(self.wire, secret) });
         }
         Err(self.refused(head).await)
     }

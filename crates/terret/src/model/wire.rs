@@ -1,0 +1,72 @@
+//! The wires: what differs between protocols, as one table.
+
+use terret_core::chunk::{Chunk, Failure};
+use terret_core::raw::Raw;
+
+use super::openai_chat;
+use super::sse::{Event, Flow};
+
+/// A protocol.
+pub struct Wire {
+    /// Its name in configuration and in opaque data, for example `openai-chat`.
+    pub protocol: &'static str,
+    /// The codec new requests are written by.
+    pub codec: &'static str,
+    /// Where requests go, below the base URL.
+    pub path: &'static str,
+    /// The header that carries the key.
+    pub auth: Auth,
+    /// Headers every request of this wire has.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// The effective row of the dialect table: by the row's name and the model's, as it goes into the header. `None`
+    /// for a name without a row.
+    pub row: fn(name: &str, model: &str) -> Option<Raw>,
+    /// Keys the codec writes itself; parameters of these names are refused.
+    pub reserved: &'static [&'static str],
+    /// A reader of one response. The secret is masked in failures.
+    pub decoder: fn(secret: Option<String>) -> Box<dyn Decoder>,
+}
+
+/// How a key goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// As `authorization: Bearer KEY`.
+    Bearer,
+    /// As the value of this header.
+    Header(&'static str),
+}
+
+/// All of them.
+pub static WIRES: [&Wire; 1] = [&openai_chat::WIRE];
+
+/// The wire of this name.
+pub fn wire(protocol: &str) -> Option<&'static Wire> {
+    WIRES.into_iter().find(|wire| wire.protocol == protocol)
+}
+
+/// Folds the events of one response into chunks. Every non-empty delta on the wire is one delta chunk.
+pub trait Decoder: Send {
+    /// Takes one event in.
+    fn event(&mut self, event: Event<'_>, out: &mut Vec<Chunk>) -> Flow<End>;
+
+    /// The stream ended cleanly, with its end marker or without. Says how the response came out: the finish chunk
+    /// is the last, or there is none and a failure.
+    fn end(&mut self, done: bool, out: &mut Vec<Chunk>) -> Result<(), Failure>;
+
+    /// Gives out what waits for the end of the stream, when it breaks: what is held back, and the usage.
+    fn flush(&mut self, out: &mut Vec<Chunk>);
+}
+
+/// Why no more events are wanted.
+#[derive(Debug)]
+pub enum End {
+    /// The end marker came.
+    Done,
+    /// The stream failed.
+    Failed(Failure),
+}
+
+/// Something odd that does not stop a stream.
+pub(super) fn warning(code: &str, detail: &str) -> Chunk {
+    Chunk::Warning { code: code.to_owned(), detail: detail.to_owned() }
+}
