@@ -10,7 +10,7 @@ use terret::core::fact::{Cause, EffectClass, EndReason, Fact, Header, Outcome};
 use terret::core::id::{CallId, MsgId};
 use terret::core::line::{Event, Tip};
 use terret::core::project::{Messages, Request};
-use terret::model::BodyCache;
+use terret::model::{BodyCache, no_blobs};
 
 use crate::limits::GRACE_SLACK_MS;
 use crate::monitor::Monitor;
@@ -173,7 +173,7 @@ impl State {
         *folded = at;
         let paired = is_paired(request.messages());
         let logged = request.header().cloned();
-        let built = bodies.build(header, request.messages());
+        let built = bodies.build(header, request.messages(), &no_blobs);
         if !paired {
             self.fault(format!(
                 "request {place:?} has a call without its result, or a result without its call"

@@ -6,6 +6,7 @@ use terret::core::fact::{Fact, RequestAttempt};
 use terret::core::id::Seq;
 use terret::core::line::{Event, Parent};
 use terret::core::project::Request;
+use terret::inspect::bytes_beside;
 use terret::model::BodyCache;
 use terret::store::{Point, Scan};
 
@@ -87,7 +88,7 @@ fn request(path: &Path, point: Option<Point>) -> Result<u8, Problem> {
         if let Fact::RequestAttempt(attempt) = &event.fact
             && wanted(point, event.seq, attempt)
         {
-            found = Some((event.seq, body(&request, &mut bodies)?));
+            found = Some((event.seq, body(path, &request, &mut bodies)?));
         }
         request.fold(&event);
     }
@@ -104,10 +105,10 @@ fn request(path: &Path, point: Option<Point>) -> Result<u8, Problem> {
     }
 }
 
-fn body(request: &Request, bodies: &mut BodyCache) -> Result<Vec<u8>, Problem> {
+fn body(path: &Path, request: &Request, bodies: &mut BodyCache) -> Result<Vec<u8>, Problem> {
     let header = request.header().cloned();
     let header = header.ok_or_else(|| Problem::usage("the log holds no header before that request"))?;
-    let built = bodies.build(&header, request.messages());
+    let built = bodies.build(&header, request.messages(), &bytes_beside(path));
     let built = built.map_err(|failure| Problem::usage(failure.message))?;
     let built = built.ok_or_else(|| Problem::usage("a plugin served that request: it has no body"))?;
     Ok(built.bytes.to_vec())

@@ -2,4 +2,4 @@
 
 mod verify;
 
-pub use verify::{Mismatch, Report, verify, verify_scan};
+pub use verify::{Mismatch, Report, bytes_beside, verify, verify_scan};

@@ -65,10 +65,7 @@ impl Report {
 /// that is there and has other bytes is.
 pub fn verify(path: &Path) -> Result<Report, Error> {
     let mut scan = Scan::open(path)?;
-    let bytes = |blob: &Digest| match blob_beside(path, blob) {
-        Ok(bytes) => bytes.ok_or_else(|| absent(blob)),
-        Err(error) => Err(Failure::new(code::INVALID_REQUEST, error.to_string())),
-    };
+    let bytes = bytes_beside(path);
     let there = |blob: &Digest| blob_beside(path, blob).map(|bytes| bytes.is_some());
     let mut report = walk(&mut scan, &there, &bytes)?;
     if let Some(bad) = &report.bad {
@@ -82,6 +79,14 @@ pub fn verify(path: &Path) -> Result<Report, Error> {
 /// in it is not provable.
 pub fn verify_scan(scan: &mut Scan<impl Read>) -> Result<Report, Error> {
     walk(scan, &|_| Ok(true), &no_blobs)
+}
+
+/// The bytes of attachments beside the log at `path`, for whoever builds its bodies again.
+pub fn bytes_beside(path: &Path) -> impl Fn(&Digest) -> Result<Vec<u8>, Failure> {
+    |blob| match blob_beside(path, blob) {
+        Ok(bytes) => bytes.ok_or_else(|| absent(blob)),
+        Err(error) => Err(Failure::new(code::INVALID_REQUEST, error.to_string())),
+    }
 }
 
 /// Whether an attachment is there; an error if it is and has other bytes.
