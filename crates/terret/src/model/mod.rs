@@ -4,6 +4,7 @@
 //! and the messages, so that a body can be rebuilt from the log alone.
 
 mod adapter;
+mod attachment;
 mod body;
 pub mod compact;
 pub mod failure;
@@ -17,6 +18,8 @@ pub mod provider;
 mod providers;
 pub mod response;
 pub mod retry_hint;
+pub mod row;
+mod schema;
 pub mod script;
 pub mod sse;
 mod stream;
@@ -108,4 +111,5 @@ pub fn codec(name: &str) -> Option<&'static dyn Codec> {
     CODECS.iter().copied().find(|codec| codec.name() == name)
 }
 
-static CODECS: [&'static dyn Codec; 2] = [&openai_chat::codec::OpenAiChat, &script::codec::ScriptCodec];
+static CODECS: [&'static dyn Codec; 3] =
+    [&openai_chat::codec::FIRST, &openai_chat::codec::NEWEST, &script::codec::ScriptCodec];

@@ -8,11 +8,12 @@ use terret_core::chunk::{Failure, code};
 use super::Adapter;
 use super::adapter::WireAdapter;
 use super::http::Http;
+use super::row::Row;
 use super::script::ScriptAdapter;
-use super::wire::{self, WIRES};
+use super::wire::{self, Auth, WIRES};
 
 /// A provider as configuration describes it. Over a built-in of the same name, what is given here wins.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderSettings {
     /// Protocol: `openai-chat`.
@@ -27,6 +28,12 @@ pub struct ProviderSettings {
     /// Name of a dialect row; `generic` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dialect: Option<String>,
+    /// The header that carries the key instead of the wire's own, for example `api-key`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_header: Option<String>,
+    /// Columns in which this server differs from its row.
+    #[serde(skip_serializing_if = "toml::Table::is_empty")]
+    pub quirks: toml::Table,
     /// Extra headers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
@@ -131,9 +138,7 @@ pub fn adapter(
         settings.base_url.clone().or_else(moved).or(built_in.map(|known| known.base_url.to_owned()));
     let base_url = base_url.ok_or_else(|| invalid("it has no base_url".to_owned()))?;
     let row = settings.dialect.as_deref().or(built_in.map(|known| known.dialect)).unwrap_or("generic");
-    if (wire.row)(row, "").is_none() {
-        return Err(invalid(format!("there is no dialect `{row}` of {protocol}")));
-    }
+    let row = Row::new(wire, row, settings.quirks.clone()).map_err(invalid)?;
 
     // A variable that configuration names is meant: its absence is a mistake.
     let (variable, needed) = match (&settings.api_key_env, built_in) {
@@ -146,19 +151,13 @@ pub fn adapter(
     let hosted = built_in.is_some_and(|known| known.needs_key);
     let fixed = wire.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let headers: Vec<(String, String)> = fixed.chain(settings.headers.clone()).collect();
-    let key = key.map(|key| (wire.auth, key));
+    let named = settings.api_key_header.clone().map(|name| Auth::Header(name.into()));
+    let key = key.map(|key| (named.unwrap_or_else(|| wire.auth.clone()), key));
     let mut http = Http::new(&base_url, key, &headers).map_err(|failure| invalid(failure.message))?;
     if let Some(client) = own.client {
         http = http.with_client(client);
     }
-    Ok(Box::new(WireAdapter {
-        wire,
-        provider: name.to_owned(),
-        dialect: row.to_owned(),
-        http,
-        hosted,
-        missing_key,
-    }))
+    Ok(Box::new(WireAdapter { wire, provider: name.to_owned(), row, http, hosted, missing_key }))
 }
 
 fn unknown(name: &str) -> Failure {
@@ -205,7 +204,7 @@ mod tests {
     #[test]
     fn defaults_are_marked_and_the_dialect_is_named() {
         let prepared = prepare("openai", None, &[("OPENAI_API_KEY", "k")]).unwrap();
-        assert_eq!(prepared.wire, "openai-chat@1");
+        assert_eq!(prepared.wire, "openai-chat@2");
         assert_eq!(prepared.defaults, ["max_output_tokens"]);
         assert_eq!(prepared.parameters["max_output_tokens"].get(), "32000");
         assert_eq!(prepared.context_window, Some(400_000));

@@ -1,5 +1,7 @@
 //! The wires: what differs between protocols, as one table.
 
+use std::borrow::Cow;
+
 use terret_core::chunk::{Chunk, Failure};
 use terret_core::raw::Raw;
 
@@ -21,6 +23,10 @@ pub struct Wire {
     /// The effective row of the dialect table: by the row's name and the model's, as it goes into the header. `None`
     /// for a name without a row.
     pub row: fn(name: &str, model: &str) -> Option<Raw>,
+    /// Names of the rows there are.
+    pub rows: &'static [&'static str],
+    /// Reads the columns of a row and writes them in their order; fails if a column does not take its value.
+    pub typed: fn(columns: &str) -> Result<Raw, serde_json::Error>,
     /// Keys the codec writes itself; parameters of these names are refused.
     pub reserved: &'static [&'static str],
     /// A reader of one response. The secret is masked in failures.
@@ -28,12 +34,12 @@ pub struct Wire {
 }
 
 /// How a key goes out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Auth {
     /// As `authorization: Bearer KEY`.
     Bearer,
     /// As the value of this header.
-    Header(&'static str),
+    Header(Cow<'static, str>),
 }
 
 /// All of them.
