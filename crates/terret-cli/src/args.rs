@@ -266,6 +266,10 @@ pub(crate) struct Doctor {
     /// Only the plugins of a run, outermost first, and where each listens.
     #[arg(long)]
     pub(crate) plugins: bool,
+    /// Only one provider: where it is, what it speaks, and each column of its dialect row (also by model:
+    /// `PROVIDER/MODEL`).
+    #[arg(long, value_name = "PROVIDER", conflicts_with_all = ["plugins", "config", "paths", "sessions"])]
+    pub(crate) provider: Option<String>,
     /// Only the configuration: each effective value and where it comes from.
     #[arg(long)]
     pub(crate) config: bool,

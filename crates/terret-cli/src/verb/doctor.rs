@@ -1,6 +1,7 @@
 //! `terret doctor`: what is where, what is set and by whom, which keys are there, which logs are damaged.
 
 mod logs;
+mod provider;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,6 +42,11 @@ pub(crate) fn doctor(args: &args::Doctor) -> Result<u8, Problem> {
     let (mut config, wrong) = Config::gather(&places, &cwd, &open::env, &args.sets);
     config.notes.extend(open::strange_variables());
     let misconfigured = if wrong.is_empty() { 0 } else { exit::USAGE };
+    if let Some(route) = &args.provider {
+        wrong.into_iter().next().map_or(Ok(()), Err)?;
+        render::out_plain(&provider::report(route, &config)?)?;
+        return Ok(0);
+    }
     let mut text = String::new();
     if !args.config {
         text.push_str(&about(&places));

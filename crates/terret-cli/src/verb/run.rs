@@ -20,7 +20,7 @@ use crate::problem::{Problem, exit};
 use crate::render::{self, ending};
 use output::Output;
 use setup::Before;
-pub(crate) use setup::{here, standard};
+pub(crate) use setup::{here, settings, standard};
 use told::Told;
 
 pub(crate) fn run(args: args::Run) -> Result<u8, Problem> {

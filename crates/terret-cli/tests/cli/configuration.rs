@@ -135,3 +135,43 @@ fn doctor_says_where_nothing_can_be_written() {
     assert_eq!(place.ok(&["doctor"]).text().contains(locked), !is_root);
     std::fs::set_permissions(place.home(), PermissionsExt::from_mode(0o700)).unwrap();
 }
+
+#[test]
+fn a_server_that_differs_from_its_row_is_told_of_in_configuration() {
+    let place = Place::new();
+    let server = Server::start(|_, _| Reply::Stream(says("ok")));
+    let config = "[providers.test]\ndialect = \"vllm\"\n[providers.test.quirks]\nstore = true\nrenamed = [\"cache_key=k\"]\n";
+    std::fs::create_dir_all(place.home()).unwrap();
+    std::fs::write(place.home().join("config.toml"), config).unwrap();
+    place.ok(&server.run(&["hi"]));
+    let body = server.requests()[0].json();
+    assert_eq!(body["store"], false, "{body}");
+    // The effective row is in the log, so that the body is proven without this configuration.
+    std::fs::remove_file(place.home().join("config.toml")).unwrap();
+    place.ok(&["verify", "latest"]);
+    let log = place.ok(&["log", "latest", "--json", "--type", "request/header"]).text();
+    assert!(log.contains(r#""name":"vllm""#) && log.contains(r#""store":true"#), "{log}");
+
+    std::fs::write(place.home().join("config.toml"), config).unwrap();
+    let told = place
+        .ok(&["doctor", "--provider", "test", "--set", "providers.test.base_url=http://me:pw@a/v1"])
+        .text();
+    assert!(told.contains("server    http://a/v1\n"), "{told}");
+    assert!(told.contains("key       none needed\n"), "{told}");
+    let line =
+        |name: &str| told.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or("").to_owned();
+    assert!(line("store").contains("true  (") && line("store").ends_with("config.toml:4)"), "{told}");
+    assert!(line("name").ends_with(r#""vllm""#), "{told}");
+    place.run(&["doctor", "--provider", "nobody"]).exits(2).says("no provider `nobody`");
+    let wrong = ["doctor", "--provider", "deepseek", "--set", "providers.deepseek.quirks.stor=x"];
+    place.run(&wrong).exits(2).says("did you mean `store`?");
+    let of_model = place.ok(&["doctor", "--provider", "deepseek/deepseek-reasoner"]).text();
+    assert!(of_model.contains("dialect for deepseek-reasoner"), "{of_model}");
+    assert!(of_model.contains("DEEPSEEK_API_KEY is not set, sent as `authorization`"), "{of_model}");
+    // A parameter the server refuses is refused before anything is sent.
+    let sent = server.requests().len();
+    let mut refusing = server.run(&["hi"]);
+    refusing.extend(["--set", "providers.test.quirks.refused=cache_key"].map(String::from));
+    place.run(&refusing).says("test takes no `cache_key`");
+    assert_eq!(server.requests().len(), sent);
+}

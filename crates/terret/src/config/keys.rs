@@ -24,6 +24,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A list of texts.
     Texts,
+    /// Text, true or false, or a list of texts: what it stands for decides.
+    Column,
 }
 
 const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
@@ -48,10 +50,32 @@ pub const KEYS: &[Key] = &[
         "none",
         "Environment variable with the key. Never the key itself.",
     ),
+    key(
+        "providers.*.api_key_header",
+        Kind::Text,
+        "by wire",
+        "The header that carries the key, for example `api-key`.",
+    ),
     key("providers.*.base_url", Kind::Text, "by provider", "Where the server is."),
-    key("providers.*.dialect", Kind::Text, "generic", "Name of the dialect row."),
+    key(
+        "providers.*.dialect",
+        Kind::Text,
+        "generic",
+        "Name of the dialect row: whose habits the server has.",
+    ),
     key("providers.*.headers.*", Kind::Text, "none", "A further header."),
-    key("providers.*.wire", Kind::Text, "openai-chat", "Protocol: `openai-chat`."),
+    key(
+        "providers.*.quirks.*",
+        Kind::Column,
+        "none",
+        "A column of the dialect row in which this server differs; `terret doctor --provider` shows all.",
+    ),
+    key(
+        "providers.*.wire",
+        Kind::Text,
+        "openai-chat",
+        "Protocol: `openai-chat`, `openai-responses` or `anthropic-messages`.",
+    ),
     key("timeout_s", Kind::Number, "none", "Wall time of a run, in seconds."),
     key(
         "trusted",

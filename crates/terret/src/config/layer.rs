@@ -58,7 +58,7 @@ fn is_prefix(dotted: &str) -> bool {
 /// A value given as bare text (environment, `--set`).
 pub(super) fn value(key: &Key, text: &str, origin: &str) -> Result<toml::Value, Error> {
     let value = match key.kind {
-        Kind::Text | Kind::Choice(_) => Some(toml::Value::String(text.to_owned())),
+        Kind::Text | Kind::Choice(_) | Kind::Column => Some(toml::Value::String(text.to_owned())),
         Kind::Number => text.parse::<i64>().ok().map(toml::Value::Integer),
         Kind::Texts => {
             Some(toml::Value::Array(text.split(',').map(|t| t.trim().to_owned().into()).collect()))
@@ -73,7 +73,8 @@ fn fits(key: &Key, value: toml::Value) -> Option<toml::Value> {
         (Kind::Text, toml::Value::String(_)) => true,
         (Kind::Number, toml::Value::Integer(n)) => *n >= 0,
         (Kind::Choice(words), toml::Value::String(word)) => words.contains(&word.as_str()),
-        (Kind::Texts, toml::Value::Array(items)) => items.iter().all(|item| item.is_str()),
+        (Kind::Column, toml::Value::String(_) | toml::Value::Boolean(_)) => true,
+        (Kind::Texts | Kind::Column, toml::Value::Array(items)) => items.iter().all(|item| item.is_str()),
         _ => false,
     };
     fits.then_some(value)
@@ -82,6 +83,7 @@ fn fits(key: &Key, value: toml::Value) -> Option<toml::Value> {
 fn plain(value: &DeValue<'_>) -> Option<toml::Value> {
     Some(match value {
         DeValue::String(text) => toml::Value::String(text.to_string()),
+        DeValue::Boolean(is) => toml::Value::Boolean(*is),
         DeValue::Integer(n) => toml::Value::Integer(i64::from_str_radix(n.as_str(), n.radix()).ok()?),
         DeValue::Array(items) => {
             let items: Option<Vec<_>> = items.iter().map(|item| plain(item.get_ref())).collect();
@@ -97,6 +99,7 @@ fn wrong(key: &Key, name: &str, origin: &str) -> Error {
         Kind::Number => "a whole number".to_owned(),
         Kind::Choice(words) => format!("one of {}", words.join(", ")),
         Kind::Texts => "a list of texts".to_owned(),
+        Kind::Column => "text, true, false or a list of texts".to_owned(),
     };
     Error::Config(format!("`{name}` ({origin}) takes {wants}"))
 }

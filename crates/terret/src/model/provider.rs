@@ -10,7 +10,7 @@ use super::adapter::WireAdapter;
 use super::http::Http;
 use super::row::Row;
 use super::script::ScriptAdapter;
-use super::wire::{self, Auth, WIRES};
+use super::wire::{self, Auth, WIRES, Wire};
 
 /// A provider as configuration describes it. Over a built-in of the same name, what is given here wins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub struct BuiltIn {
 }
 
 /// All of them, by name.
-pub const BUILT_IN: [BuiltIn; 8] = [
+pub const BUILT_IN: [BuiltIn; 13] = [
     BuiltIn {
         name: "anthropic",
         wire: "anthropic-messages",
@@ -67,7 +67,7 @@ pub const BUILT_IN: [BuiltIn; 8] = [
         base_url_env: "ANTHROPIC_BASE_URL",
         api_key_env: "ANTHROPIC_API_KEY",
         needs_key: true,
-        dialect: "",
+        dialect: "anthropic",
     },
     chat("deepseek", "https://api.deepseek.com", "DEEPSEEK_BASE_URL", "DEEPSEEK_API_KEY", true),
     chat(
@@ -77,11 +77,16 @@ pub const BUILT_IN: [BuiltIn; 8] = [
         "GEMINI_API_KEY",
         true,
     ),
+    chat("groq", "https://api.groq.com/openai/v1", "GROQ_BASE_URL", "GROQ_API_KEY", true),
     chat("llamacpp", "http://127.0.0.1:8080/v1", "LLAMACPP_BASE_URL", "LLAMACPP_API_KEY", false),
+    chat("lmstudio", "http://127.0.0.1:1234/v1", "LMSTUDIO_BASE_URL", "LMSTUDIO_API_KEY", false),
+    chat("mistral", "https://api.mistral.ai/v1", "MISTRAL_BASE_URL", "MISTRAL_API_KEY", true),
     chat("ollama", "http://127.0.0.1:11434/v1", "OLLAMA_BASE_URL", "OLLAMA_API_KEY", false),
     chat("openai", "https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY", true),
     chat("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_BASE_URL", "OPENROUTER_API_KEY", true),
+    chat("together", "https://api.together.xyz/v1", "TOGETHER_BASE_URL", "TOGETHER_API_KEY", true),
     chat("vllm", "http://127.0.0.1:8000/v1", "VLLM_BASE_URL", "VLLM_API_KEY", false),
+    chat("xai", "https://api.x.ai/v1", "XAI_BASE_URL", "XAI_API_KEY", true),
 ];
 
 const CHAT: &str = "openai-chat";
@@ -103,8 +108,69 @@ pub struct Own {
     pub client: Option<reqwest::Client>,
 }
 
-/// The adapter of a provider: a built-in, a configured one, or a built-in with settings over it. `env` looks
-/// up environment variables.
+/// What a provider comes to: a built-in, a configured one, or a built-in with settings over it.
+pub struct Resolved {
+    /// What it speaks.
+    pub wire: &'static Wire,
+    /// Where it is.
+    pub base_url: String,
+    /// How it differs from others.
+    pub row: Row,
+    /// The environment variable of its key; empty for none.
+    pub api_key_env: String,
+    /// Whether it answers nobody without a key.
+    pub needs_key: bool,
+    /// The header that carries the key.
+    pub auth: Auth,
+    /// Whether its model names mean what the table of models says; a local server's may mean anything.
+    pub hosted: bool,
+}
+
+/// What this provider comes to. `env` looks up environment variables.
+pub fn resolve(
+    name: &str,
+    settings: Option<&ProviderSettings>,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Resolved, Failure> {
+    let built_in = BUILT_IN.iter().find(|provider| provider.name == name);
+    let none = ProviderSettings::default();
+    let settings = match (settings, built_in) {
+        (None, None) => return Err(unknown(name)),
+        (settings, _) => settings.unwrap_or(&none),
+    };
+    let invalid = |what: String| invalid(name, what);
+    let protocol = settings.wire.as_deref().or(built_in.map(|known| known.wire)).unwrap_or(CHAT);
+    let wire = wire::wire(protocol).ok_or_else(|| {
+        let known: Vec<&str> = WIRES.iter().map(|wire| wire.protocol).collect();
+        invalid(format!("there is no wire `{protocol}`: known are {}", known.join(", ")))
+    })?;
+    let moved = || built_in.and_then(|known| present(known.base_url_env, env));
+    let base_url =
+        settings.base_url.clone().or_else(moved).or(built_in.map(|known| known.base_url.to_owned()));
+    let base_url = base_url.ok_or_else(|| invalid("it has no base_url".to_owned()))?;
+    // A built-in that is told to speak another wire has a row there, or is nobody in particular.
+    let known_row = built_in.map(|known| known.dialect).filter(|row| wire.rows.contains(row));
+    let row = settings.dialect.as_deref().or(known_row).unwrap_or("generic");
+    let row = Row::new(wire, row, settings.quirks.clone()).map_err(invalid)?;
+    // A variable that configuration names is meant: its absence is a mistake.
+    let (api_key_env, needs_key) = match (&settings.api_key_env, built_in) {
+        (Some(variable), _) => (variable.as_str(), !variable.is_empty()),
+        (None, Some(known)) => (known.api_key_env, known.needs_key),
+        (None, None) => ("", false),
+    };
+    let named = settings.api_key_header.clone().map(|name| Auth::Header(name.into()));
+    Ok(Resolved {
+        wire,
+        base_url,
+        row,
+        api_key_env: api_key_env.to_owned(),
+        needs_key,
+        auth: named.unwrap_or_else(|| wire.auth.clone()),
+        hosted: built_in.is_some_and(|known| known.needs_key),
+    })
+}
+
+/// The adapter of a provider. `env` looks up environment variables.
 pub fn adapter(
     name: &str,
     settings: Option<&ProviderSettings>,
@@ -114,50 +180,29 @@ pub fn adapter(
     if name == "script" && settings.is_none() {
         return Ok(Box::new(ScriptAdapter::new()));
     }
-    let built_in = BUILT_IN.iter().find(|provider| provider.name == name);
-    let none = ProviderSettings::default();
-    let settings = match (settings, built_in) {
-        (None, None) => return Err(unknown(name)),
-        (settings, _) => settings.unwrap_or(&none),
-    };
-    let invalid = |what: String| Failure::new(code::INVALID_REQUEST, format!("provider {name}: {what}"));
-    let present = |variable: &str| {
-        Some(variable)
-            .filter(|variable| !variable.is_empty())
-            .and_then(env)
-            .filter(|value| !value.trim().is_empty())
-    };
-
-    let protocol = settings.wire.as_deref().or(built_in.map(|known| known.wire)).unwrap_or(CHAT);
-    let wire = wire::wire(protocol).ok_or_else(|| {
-        let known: Vec<&str> = WIRES.iter().map(|wire| wire.protocol).collect();
-        invalid(format!("there is no wire `{protocol}`: known are {}", known.join(", ")))
-    })?;
-    let moved = || built_in.and_then(|known| present(known.base_url_env));
-    let base_url =
-        settings.base_url.clone().or_else(moved).or(built_in.map(|known| known.base_url.to_owned()));
-    let base_url = base_url.ok_or_else(|| invalid("it has no base_url".to_owned()))?;
-    let row = settings.dialect.as_deref().or(built_in.map(|known| known.dialect)).unwrap_or("generic");
-    let row = Row::new(wire, row, settings.quirks.clone()).map_err(invalid)?;
-
-    // A variable that configuration names is meant: its absence is a mistake.
-    let (variable, needed) = match (&settings.api_key_env, built_in) {
-        (Some(variable), _) => (variable.as_str(), !variable.is_empty()),
-        (None, Some(known)) => (known.api_key_env, known.needs_key),
-        (None, None) => ("", false),
-    };
-    let key = present(variable);
-    let missing_key = (needed && key.is_none()).then(|| variable.to_owned());
-    let hosted = built_in.is_some_and(|known| known.needs_key);
+    let Resolved { wire, base_url, row, api_key_env, needs_key, auth, hosted } =
+        resolve(name, settings, env)?;
+    let key = present(&api_key_env, env);
+    let missing_key = (needs_key && key.is_none()).then_some(api_key_env);
     let fixed = wire.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let headers: Vec<(String, String)> = fixed.chain(settings.headers.clone()).collect();
-    let named = settings.api_key_header.clone().map(|name| Auth::Header(name.into()));
-    let key = key.map(|key| (named.unwrap_or_else(|| wire.auth.clone()), key));
-    let mut http = Http::new(&base_url, key, &headers).map_err(|failure| invalid(failure.message))?;
+    let further = settings.map(|settings| settings.headers.clone()).unwrap_or_default();
+    let headers: Vec<(String, String)> = fixed.chain(further).collect();
+    let http = Http::new(&base_url, key.map(|key| (auth, key)), &headers);
+    let mut http = http.map_err(|failure| invalid(name, failure.message))?;
     if let Some(client) = own.client {
         http = http.with_client(client);
     }
     Ok(Box::new(WireAdapter { wire, provider: name.to_owned(), row, http, hosted, missing_key }))
+}
+
+/// A variable that is set to something.
+fn present(variable: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let value = Some(variable).filter(|variable| !variable.is_empty()).and_then(env);
+    value.filter(|value| !value.trim().is_empty())
+}
+
+fn invalid(provider: &str, what: String) -> Failure {
+    Failure::new(code::INVALID_REQUEST, format!("provider {provider}: {what}"))
 }
 
 fn unknown(name: &str) -> Failure {

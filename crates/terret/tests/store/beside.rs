@@ -6,15 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use futures_util::FutureExt;
+use base64::Engine as _;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
 use terret::agent::Agent;
+use terret::core::chunk::{Chunk, Failure, FinishKind};
 use terret::core::id::Digest;
-use terret::core::message::{Attachment, Block, Message};
+use terret::core::message::{Attachment, Block, BlockKind, Message};
 use terret::error::Error;
 use terret::inspect::verify;
-use terret::model::Providers;
+use terret::model::provider::{Own, adapter};
 use terret::model::script::ScriptAdapter;
+use terret::model::{Adapter, ChunkStream, Outgoing, Prepared, Proposal, Providers};
 use terret::store::fs::{Access, File, FileSystem, LocalFs, Meta};
 use terret::store::{FileStore, Fork, MemoryStore, Process, Salvage, Scan, Store, fork, salvage};
 
@@ -321,4 +324,67 @@ impl File for DyingFile {
     fn try_lock(&self) -> io::Result<bool> {
         self.0.try_lock()
     }
+}
+
+/// Speaks a real wire up to the network; answers by itself.
+struct Unplugged {
+    wire: Box<dyn Adapter>,
+    sent: Arc<std::sync::Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Adapter for Unplugged {
+    fn prepare(&self, proposal: &Proposal) -> Result<Prepared, Failure> {
+        self.wire.prepare(proposal)
+    }
+
+    fn stream(&self, request: Outgoing) -> ChunkStream {
+        self.sent.lock().unwrap().push(request.body().to_vec());
+        let block = BlockKind::Text;
+        let chunks = vec![
+            Chunk::BlockStart { index: 0, block_type: block, id: None, name: None },
+            Chunk::TextDelta { index: 0, text: "seen".into() },
+            Chunk::Finish { reason: FinishKind::Stop, raw: "stop".into() },
+        ];
+        futures_util::stream::iter([Ok(chunks)]).boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_picture_is_sent_and_its_bytes_are_part_of_the_proof() {
+    let home = Home::new();
+    let sent = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let unplugged = || {
+        let wire = adapter("ollama", None, &|_| None, Own::default()).unwrap();
+        let own = Unplugged { wire, sent: sent.clone() };
+        let models = Providers::new(Box::new(|_| None)).with_adapter("ollama", own);
+        Agent::builder(Arc::new(models)).model("ollama/llava").unwrap().store(home.store.clone())
+    };
+    let agent = unplugged().create(Some(ID.parse().unwrap())).await.unwrap();
+    let attachment = agent.attach(PICTURE.to_vec(), "image/png", Some("a.png")).await.unwrap();
+    let path = at(&home.store, ID, &attachment.blob);
+    agent.followup(showing(&agent, attachment)).await.unwrap().settled().await.unwrap();
+    agent.shutdown().await.unwrap();
+    let body = String::from_utf8(sent.lock().unwrap()[0].clone()).unwrap();
+    let data = base64::engine::general_purpose::STANDARD.encode(PICTURE);
+    assert!(body.contains(&format!(
+        r#"{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{data}"}}}}"#
+    )));
+    let report = verify(&home.log()).unwrap();
+    assert!(report.holds() && (report.attempts, report.proven) == (1, 1), "{report:?}");
+
+    // Without it nothing more is sent, and the turn says what to do.
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(verify(&home.log()).unwrap().proven, 0);
+    let agent = unplugged().resume(ID).await.unwrap();
+    agent.prompt("and?").await.unwrap();
+    agent.shutdown().await.unwrap();
+    assert_eq!(sent.lock().unwrap().len(), 1);
+    let last = std::fs::read_to_string(home.log()).unwrap();
+    assert!(last.contains("is not beside the log: put it back"), "{last}");
+    std::fs::write(&path, PICTURE).unwrap();
+    let agent = unplugged().resume(ID).await.unwrap();
+    agent.prompt("and now?").await.unwrap();
+    agent.shutdown().await.unwrap();
+    let report = verify(&home.log()).unwrap();
+    assert!(report.holds() && (report.attempts, report.proven) == (2, 2), "{report:?}");
 }

@@ -268,13 +268,18 @@ impl Found {
 fn providers(config: &Config) -> Result<Providers, Problem> {
     let mut providers = Providers::new(Box::new(open::env));
     for name in config.providers() {
-        let table = config.provider(&name).unwrap_or_default();
-        let settings: ProviderSettings = table
-            .try_into()
-            .map_err(|e: toml::de::Error| Problem::usage(format!("provider `{name}`: {}", e.message())))?;
-        providers = providers.with(&name, settings);
+        if let Some(settings) = settings(config, &name)? {
+            providers = providers.with(&name, settings);
+        }
     }
     Ok(providers)
+}
+
+/// What configuration says of a provider, if it does.
+pub(crate) fn settings(config: &Config, name: &str) -> Result<Option<ProviderSettings>, Problem> {
+    let Some(table) = config.provider(name) else { return Ok(None) };
+    let read = table.try_into();
+    read.map(Some).map_err(|e: toml::de::Error| Problem::usage(format!("provider `{name}`: {}", e.message())))
 }
 
 fn permissions(args: &args::Run, config: &Config) -> Permissions {
