@@ -178,6 +178,7 @@ const OVERFLOW_WORDS: &[&str] = &[
     "range of input length should be",
     "input is too long for requested model",
     "exceeds maximum allowed input length",
+    "exceed context limit",
 ];
 const OVERLOADED_NAMES: &[&str] = &[
     "overloaded_error",

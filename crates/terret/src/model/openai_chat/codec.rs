@@ -64,6 +64,7 @@ impl Codec for OpenAiChat {
             model: header.model.clone(),
             ids,
             images: Parts::default(),
+            skips_blank: self.name != FIRST.name,
             behind_tools: false,
             empty: true,
         };
@@ -215,6 +216,8 @@ struct ChatBody {
     ids: Ids,
     /// Pictures out of tool results: this wire takes them in a user's message only, behind the last result.
     images: Parts,
+    /// An answer that says nothing is left out; the first version sent it.
+    skips_blank: bool,
     /// The last message is a tool's.
     behind_tools: bool,
     empty: bool,
@@ -358,6 +361,10 @@ impl ChatBody {
             }
         }
         let reasoning = self.reasoning(&message.content);
+        let thought = reasoning.as_ref().is_some_and(|(_, json)| json != "\"\"");
+        if self.skips_blank && calls.is_empty() && !thought && text.trim().is_empty() {
+            return;
+        }
         let mut fields = vec![("role", Value::Text("assistant"))];
         let null = !calls.is_empty() && text.is_empty() && self.dialect.empty_content == EmptyContent::Null;
         fields.push(("content", if null { Value::Raw("null") } else { Value::Text(&text) }));

@@ -6,12 +6,15 @@
 mod calls;
 mod cancelled;
 mod clock;
+mod echo;
 mod endings;
 mod forked;
 mod growth;
 mod queue;
+mod refused;
 mod reopened;
 mod server;
 pub(crate) mod stored;
+mod streams;
 mod surface;
 mod tails;

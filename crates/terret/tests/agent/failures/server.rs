@@ -47,10 +47,15 @@ impl Server {
 
     /// An agent that asks this server, with quick retries.
     pub(crate) fn agent(&self) -> Builder {
+        self.agent_of(ProviderSettings::default())
+    }
+
+    /// The same for a server of a special kind.
+    pub(crate) fn agent_of(&self, settings: ProviderSettings) -> Builder {
         let settings = ProviderSettings {
             base_url: Some(self.url.clone()),
             api_key_env: Some(String::new()),
-            ..ProviderSettings::default()
+            ..settings
         };
         let models = Providers::new(Box::new(|_| None)).with("mine", settings);
         let retry = Retry { max: 3, base_ms: 1, ..Retry::default() };
