@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use terret_core::chunk::{Chunk, Failure, code};
-use terret_core::fact::{CallMode, RequestAttempt, RequestContext};
+use terret_core::fact::{CallMode, RequestAttempt, RequestContext, ToolSpec};
 use terret_core::id::{Digest, MsgId};
 use terret_core::input::{Answer, Ready};
 use terret_core::message::Message;
@@ -45,7 +45,10 @@ impl Driver {
 
     /// A request is ready: derive its messages and digests now, after every hook, and keep what will be sent.
     pub(super) fn accepted(&mut self, accepted: Accepted) -> Answer {
-        let Accepted { header, context_window, adapter } = accepted;
+        let Accepted { mut header, context_window, adapter } = accepted;
+        if let Some(last) = self.ledger.folds.request.header() {
+            in_order_of(&last.tools, &mut header.tools);
+        }
         let header = Arc::new(header);
         // One that was lost with its process was assembled anew: the step keeps it for its retries.
         self.assembly
@@ -98,6 +101,13 @@ impl Driver {
             }
         }
     }
+}
+
+/// Tools in the order they were sent in before, new ones behind them: they stand in front of every prompt a provider
+/// keeps, in whatever order programs and plugins bring them.
+fn in_order_of(last: &[ToolSpec], tools: &mut [ToolSpec]) {
+    let place = |tool: &ToolSpec| last.iter().position(|known| known.name == tool.name).unwrap_or(last.len());
+    tools.sort_by_key(place);
 }
 
 /// A classifier that breaks down says nothing about the call: it runs alone.

@@ -1,13 +1,17 @@
 //! What goes back to a model of its own words, byte for byte and for ever.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde_json::{Value, json};
+use terret::clock::Clock;
 use terret::core::message::{Block, Message, Role};
 use terret::model::ProviderSettings;
 use terret::model::{codec, no_blobs};
 use terret::store::{Fork, MemoryStore, Store, fork};
 use terret::tool::tool;
 
-use super::server::Server;
+use super::server::{Reply, Server};
 use super::stored;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -62,6 +66,57 @@ async fn case_058_thoughts_behind_calls_are_sent_back_for_ever() {
     let agent = plain.agent().tool(ls).create(None).await.unwrap();
     agent.prompt("go").await.unwrap();
     assert!(!plain.requests()[1].to_string().contains("reasoning_content"));
+}
+
+/// Time passes, tools come in another order: every request begins with the bytes of the one before, up to the end of
+/// its messages, and the header is written once a process.
+#[tokio::test]
+async fn case_067_nothing_before_the_tail_ever_changes() {
+    let call = |n: u32| {
+        let name = ["ls", "now", "zap"][n as usize % 3];
+        format!(
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[{{\"index\":0,\"id\":\"c{n}\",\"function\":\
+             {{\"name\":\"{name}\",\"arguments\":\"{{}}\"}}}}]}},\"finish_reason\":\"tool_calls\"}}]}}\n\ndata: [DONE]\n\n"
+        )
+    };
+    let done = include_str!("058/r2.sse").to_owned();
+    let bodies = (0..3).flat_map(|turn| [call(3 * turn), call(3 * turn + 1), done.clone()]);
+    let replies = bodies.map(|body| Reply::Stream(body.into_bytes())).collect();
+    let (server, store) = (Server::new(replies).await, MemoryStore::default());
+    let builder = |order: [&'static str; 3]| {
+        order.into_iter().fold(server.agent().store(store.clone()), |builder, name| {
+            builder.tool(tool(name, "Does it.", |_: Nothing| async { Ok::<_, String>("done") }))
+        })
+    };
+    let clock = Passing::default();
+    let agent = builder(["ls", "now", "zap"]).clock(clock.clone());
+    let agent = agent.create(Some(stored::ID.parse().unwrap())).await.unwrap();
+    agent.prompt("one").await.unwrap();
+    agent.shutdown().await.unwrap();
+    let agent = builder(["zap", "now", "ls"]).clock(clock.clone()).resume(stored::ID).await.unwrap();
+    agent.prompt("two").await.unwrap();
+    agent.prompt("three").await.unwrap();
+    agent.shutdown().await.unwrap();
+
+    let raw = server.bodies();
+    assert_eq!(raw.len(), 9);
+    for pair in raw.windows(2) {
+        let open = pair[0].strip_suffix("]}").unwrap();
+        assert!(pair[1].starts_with(open), "{}\n{}", pair[0], pair[1]);
+    }
+    let events = crate::support::events(store.bytes(stored::ID).unwrap());
+    let headers = events.iter().filter(|e| e.fact.type_name() == "request/header").count();
+    assert_eq!(headers, 2, "one for each process");
+}
+
+/// A clock on which a minute passes whenever it is looked at.
+#[derive(Clone, Default)]
+struct Passing(Arc<AtomicU64>);
+
+impl Clock for Passing {
+    fn epoch_ms(&self) -> u64 {
+        1_700_000_000_000 + self.0.fetch_add(61_000, Ordering::Relaxed)
+    }
 }
 
 /// Nothing empty goes out: no blank answer, no empty result.

@@ -23,14 +23,14 @@ pub(crate) enum Reply {
 
 pub(crate) struct Server {
     url: String,
-    requests: Arc<Mutex<Vec<Value>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
     pub(crate) async fn new(replies: Vec<Reply>) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let requests = Arc::<Mutex<Vec<Value>>>::default();
+        let requests = Arc::<Mutex<Vec<String>>>::default();
         let server = Server { url, requests: requests.clone() };
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
@@ -64,9 +64,15 @@ impl Server {
 
     /// The bodies that were asked with, each a request a strict server takes.
     pub(crate) fn requests(&self) -> Vec<Value> {
-        let requests = self.requests.lock().unwrap().clone();
+        let requests = self.bodies();
+        let requests: Vec<Value> = requests.iter().map(|body| serde_json::from_str(body).unwrap()).collect();
         requests.iter().for_each(|body| assert_pairs(&body["messages"]));
         requests
+    }
+
+    /// The same, byte by byte.
+    pub(crate) fn bodies(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
@@ -91,7 +97,7 @@ pub(crate) fn assert_pairs(messages: &Value) {
     assert!(open.is_empty(), "calls without a result: {open:?}\n{messages:#}");
 }
 
-async fn serve(mut socket: TcpStream, replies: Vec<Reply>, requests: Arc<Mutex<Vec<Value>>>) {
+async fn serve(mut socket: TcpStream, replies: Vec<Reply>, requests: Arc<Mutex<Vec<String>>>) {
     while let Some(body) = read_request(&mut socket).await {
         let at = {
             let mut requests = requests.lock().unwrap();
@@ -126,7 +132,7 @@ async fn serve(mut socket: TcpStream, replies: Vec<Reply>, requests: Arc<Mutex<V
     }
 }
 
-async fn read_request(socket: &mut TcpStream) -> Option<Value> {
+async fn read_request(socket: &mut TcpStream) -> Option<String> {
     let mut got = Vec::new();
     loop {
         let head = got.windows(4).position(|four| four == b"\r\n\r\n");
@@ -135,7 +141,7 @@ async fn read_request(socket: &mut TcpStream) -> Option<Value> {
             let length = text.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
             let length: usize = length.unwrap_or(0);
             if got.len() - head - 4 >= length {
-                return Some(serde_json::from_slice(&got[head + 4..]).unwrap());
+                return Some(String::from_utf8(got[head + 4..].to_vec()).unwrap());
             }
         }
         let mut buffer = [0; 4096];
