@@ -6,6 +6,8 @@
 mod errors;
 #[path = "wire/fixtures.rs"]
 mod fixtures;
+#[path = "wire/random.rs"]
+mod random;
 #[path = "wire/requests.rs"]
 mod requests;
 #[path = "wire/rules.rs"]

@@ -12,17 +12,17 @@ use terret::model::response::{Progress, Response};
 use terret::model::retry_hint::Headers;
 use terret::model::wire::wire;
 
-struct Fixture {
+pub(crate) struct Fixture {
     name: String,
-    body: Vec<u8>,
-    expected: Value,
+    pub(crate) body: Vec<u8>,
+    pub(crate) expected: Value,
 }
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire")
 }
 
-fn fixtures() -> Vec<Fixture> {
+pub(crate) fn fixtures() -> Vec<Fixture> {
     let mut all = Vec::new();
     for provider in std::fs::read_dir(folder()).unwrap() {
         let provider = provider.unwrap().path();
@@ -46,7 +46,7 @@ fn fixtures() -> Vec<Fixture> {
 }
 
 /// What a body in pieces comes out as: chunks, and the failure if it ended with one.
-fn play(fixture: &Fixture, pieces: &[&[u8]]) -> (Vec<Chunk>, Option<Failure>) {
+pub(crate) fn play(fixture: &Fixture, pieces: &[&[u8]]) -> (Vec<Chunk>, Option<Failure>) {
     let status = fixture.expected["http"]["status"].as_u64().unwrap() as u16;
     if status != 200 {
         return (Vec::new(), Some(http_failure(fixture, status, &pieces.concat())));
