@@ -12,5 +12,6 @@ mod requests;
 mod rules;
 #[path = "wire/script.rs"]
 mod script;
+#[cfg(feature = "http")]
 #[path = "wire/server.rs"]
 mod server;

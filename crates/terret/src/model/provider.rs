@@ -1,6 +1,7 @@
 //! Providers as data: where they are, what they speak, and where their key is.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use terret_core::chunk::{Failure, code};
@@ -9,6 +10,7 @@ use super::Adapter;
 use super::adapter::WireAdapter;
 use super::http::Http;
 use super::script::ScriptAdapter;
+use super::transport::HttpClient;
 use super::wire::{self, WIRES};
 
 /// A provider as configuration describes it. Over a built-in of the same name, what is given here wins.
@@ -92,8 +94,10 @@ const fn chat(
 /// Parts of an adapter that come from the program rather than from settings.
 #[derive(Clone, Default)]
 pub struct Own {
-    /// An HTTP client with the program's own proxies, certificates and limits.
-    pub client: Option<reqwest::Client>,
+    /// What sends the requests; absent: the client that comes along.
+    pub client: Option<Arc<dyn HttpClient>>,
+    /// Further headers of every request. Those of the settings win.
+    pub headers: Vec<(String, String)>,
 }
 
 /// The adapter of a provider: a built-in, a configured one, or a built-in with settings over it. `env` looks
@@ -145,12 +149,10 @@ pub fn adapter(
     let missing_key = (needed && key.is_none()).then(|| variable.to_owned());
     let hosted = built_in.is_some_and(|known| known.needs_key);
     let fixed = wire.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let headers: Vec<(String, String)> = fixed.chain(settings.headers.clone()).collect();
+    let headers: Vec<_> = fixed.chain(own.headers).chain(settings.headers.clone()).collect();
     let key = key.map(|key| (wire.auth, key));
-    let mut http = Http::new(&base_url, key, &headers).map_err(|failure| invalid(failure.message))?;
-    if let Some(client) = own.client {
-        http = http.with_client(client);
-    }
+    let http = Http::new(&base_url, key, &headers, own.client);
+    let http = http.map_err(|failure| invalid(failure.message))?;
     Ok(Box::new(WireAdapter {
         wire,
         provider: name.to_owned(),
