@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "wire/ask.rs"]
+mod ask;
+#[path = "wire/client.rs"]
+mod client;
 #[path = "wire/errors.rs"]
 mod errors;
 #[path = "wire/fixtures.rs"]

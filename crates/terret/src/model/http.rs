@@ -117,7 +117,9 @@ impl Http {
             HttpErrorKind::Certificate => {
                 (code::TLS, "cannot connect to", "its certificate is not trusted: ")
             }
-            HttpErrorKind::ProxyAuth => (code::AUTH, "the proxy lets nobody through to", ""),
+            HttpErrorKind::ProxyAuth => {
+                (code::AUTH, "the proxy lets nobody through without a password to", "")
+            }
             HttpErrorKind::Broken => (code::TRANSPORT, "the connection broke with", ""),
             HttpErrorKind::Client => (code::UNKNOWN, "nothing was sent to", ""),
         };
