@@ -1,5 +1,8 @@
 //! terret: an agent harness whose every request can be proven, replayed and resumed from one append-only
 //! file.
+//!
+//! Features, both on by default: `http` is the HTTP client that models are asked through (without it a program gives its
+//! own to [`model::Providers::with_client`]), `tools` are the built-in tools (without it a program has its own).
 
 pub use terret_core as core;
 

@@ -138,6 +138,8 @@ pub const CONNECT_TIMEOUT_MS: u64 = 5_000;
 /// Longest wait for the end of a body after its last event, in milliseconds: past it the connection is worth
 /// less than the task that waits for it.
 pub const DRAIN_TIMEOUT_MS: u64 = 2_000;
+/// Bytes of a body read after its last event: they say nothing, and more of them cost more than a new connection.
+pub const MAX_DRAIN_BYTES: usize = 64 << 10;
 /// Wait for the last body's end before the next request: what is on its way arrives, a server that forgets to
 /// end costs a new connection.
 pub const RECLAIM_MS: u64 = 50;

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "wire/ask.rs"]
+mod ask;
+#[path = "wire/client.rs"]
+mod client;
 #[path = "wire/errors.rs"]
 mod errors;
 #[path = "wire/fixtures.rs"]
@@ -14,5 +18,6 @@ mod requests;
 mod rules;
 #[path = "wire/script.rs"]
 mod script;
+#[cfg(feature = "http")]
 #[path = "wire/server.rs"]
 mod server;

@@ -14,6 +14,7 @@ mod fork;
 mod kill;
 mod place;
 mod printing;
+mod proxies;
 mod pulled;
 mod queue;
 mod salvage;

@@ -79,6 +79,11 @@ impl Server {
         Server { port, seen }
     }
 
+    /// Where it listens, on loopback.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.seen.lock().unwrap().requests.clone()
     }

@@ -112,7 +112,7 @@ pub fn classify(status: Option<u16>, words: &ErrorWords) -> &'static str {
         code::OVERLOADED
     } else if named(FILTER_NAMES) || says(FILTER_WORDS) {
         code::CONTENT_FILTER
-    } else if status == 401 || named(AUTH_NAMES) || says(AUTH_WORDS) {
+    } else if matches!(status, 401 | 407) || named(AUTH_NAMES) || says(AUTH_WORDS) {
         code::AUTH
     } else if status == 403 || named(&["permission_error", "permission_denied", "forbidden"]) {
         code::PERMISSION
@@ -232,6 +232,9 @@ fn http_message(status: u16, text: &str, words: &ErrorWords) -> String {
     match words.message.as_str() {
         _ if (300..400).contains(&status) => {
             format!("the server redirects (HTTP {status}); redirects are not followed: check the base URL")
+        }
+        _ if status == 407 => {
+            "the proxy lets nobody through without a user and a password (HTTP 407)".to_owned()
         }
         "" if text.is_empty() => format!("HTTP {status} with an empty body"),
         "" => format!("HTTP {status}: {}", cut(text, 200)),

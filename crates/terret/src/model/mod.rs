@@ -6,6 +6,8 @@
 mod adapter;
 mod attachment;
 mod body;
+#[cfg_attr(not(feature = "http"), path = "no_client.rs")]
+mod client;
 pub mod compact;
 pub mod failure;
 mod grown;
@@ -24,6 +26,7 @@ pub mod script;
 pub mod sse;
 mod stream;
 mod surrogate;
+pub mod transport;
 pub mod wire;
 
 use std::collections::BTreeMap;
@@ -38,6 +41,7 @@ use terret_core::raw::Raw;
 pub use body::{BodyCache, Built};
 pub use provider::{BUILT_IN, ProviderSettings};
 pub use providers::{Models, Providers};
+pub use transport::HttpClient;
 
 pub use crate::request::{ChunkStream, Outgoing, Proposal};
 

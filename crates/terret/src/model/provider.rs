@@ -1,6 +1,7 @@
 //! Providers as data: where they are, what they speak, and where their key is.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use terret_core::chunk::{Failure, code};
@@ -10,6 +11,7 @@ use super::adapter::WireAdapter;
 use super::http::Http;
 use super::row::Row;
 use super::script::ScriptAdapter;
+use super::transport::HttpClient;
 use super::wire::{self, Auth, WIRES, Wire};
 
 /// A provider as configuration describes it. Over a built-in of the same name, what is given here wins.
@@ -104,8 +106,10 @@ const fn chat(
 /// Parts of an adapter that come from the program rather than from settings.
 #[derive(Clone, Default)]
 pub struct Own {
-    /// An HTTP client with the program's own proxies, certificates and limits.
-    pub client: Option<reqwest::Client>,
+    /// What sends the requests; absent: the client that comes along.
+    pub client: Option<Arc<dyn HttpClient>>,
+    /// Further headers of every request. Those of the settings win.
+    pub headers: Vec<(String, String)>,
 }
 
 /// What a provider comes to: a built-in, a configured one, or a built-in with settings over it.
@@ -186,12 +190,9 @@ pub fn adapter(
     let missing_key = (needs_key && key.is_none()).then_some(api_key_env);
     let fixed = wire.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let further = settings.map(|settings| settings.headers.clone()).unwrap_or_default();
-    let headers: Vec<(String, String)> = fixed.chain(further).collect();
-    let http = Http::new(&base_url, key.map(|key| (auth, key)), &headers);
-    let mut http = http.map_err(|failure| invalid(name, failure.message))?;
-    if let Some(client) = own.client {
-        http = http.with_client(client);
-    }
+    let headers: Vec<(String, String)> = fixed.chain(own.headers).chain(further).collect();
+    let http = Http::new(&base_url, key.map(|key| (auth, key)), &headers, own.client);
+    let http = http.map_err(|failure| invalid(name, failure.message))?;
     Ok(Box::new(WireAdapter { wire, provider: name.to_owned(), row, http, hosted, missing_key }))
 }
 

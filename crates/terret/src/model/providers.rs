@@ -8,6 +8,7 @@ use terret_core::chunk::Failure;
 use super::Adapter;
 use super::provider::{self, Own, ProviderSettings};
 use super::script::ScriptAdapter;
+use super::transport::HttpClient;
 
 /// Finds the adapter of a provider.
 pub trait Models: Send + Sync {
@@ -46,9 +47,17 @@ impl Providers {
         self
     }
 
-    /// Uses the program's own HTTP client.
-    pub fn with_client(mut self, client: reqwest::Client) -> Self {
-        self.own.client = Some(client);
+    /// Sends through the program's own HTTP client: with the feature `http` a `reqwest::Client` is one, and without it
+    /// there is no other.
+    pub fn with_client(mut self, client: impl HttpClient + 'static) -> Self {
+        self.own.client = Some(Arc::new(client));
+        self
+    }
+
+    /// Adds a header to every request of every provider; one of the same name in a provider's settings wins. Failures
+    /// show its value as little as they show keys.
+    pub fn with_header(mut self, name: &str, value: &str) -> Self {
+        self.own.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 }

@@ -9,6 +9,7 @@ use terret_core::chunk::{Chunk, Failure, code};
 use super::failure::{from_http, without_userinfo};
 use super::http::{Http, with_headers};
 use super::response::{Progress, Response};
+use super::transport::{self, Body, HeaderMap, HttpError};
 use super::wire::Wire;
 use super::{ChunkStream, Outgoing};
 use crate::limits::{MAX_GATHER_BYTES, MAX_PLAIN_BODY_BYTES};
@@ -34,8 +35,9 @@ struct Sender {
 }
 
 struct Reading {
-    head: reqwest::Response,
-    body: Response,
+    headers: HeaderMap,
+    body: Body,
+    response: Response,
 }
 
 type Item = Result<Vec<Chunk>, Failure>;
@@ -46,17 +48,17 @@ impl State {
             self = match self {
                 State::Send(sender, body) => match sender.send(body).await {
                     Ok(reading) => State::Read(sender, Box::new(reading)),
-                    Err(failure) => State::Fail(failure),
+                    Err(failure) => State::Fail(sender.http.named(failure)),
                 },
                 State::Read(sender, mut reading) => {
                     let mut chunks = Vec::new();
                     let after = match reading.read(&sender, &mut chunks).await {
                         Ok(Progress::Open) => State::Read(sender, reading),
                         Ok(Progress::Finished) => {
-                            sender.http.finish(reading.head);
+                            sender.http.finish(reading.body);
                             State::Over
                         }
-                        Err(failure) => State::Fail(failure),
+                        Err(failure) => State::Fail(sender.http.named(failure)),
                     };
                     if !chunks.is_empty() {
                         return Some((Ok(chunks), after));
@@ -72,32 +74,35 @@ impl State {
 
 impl Sender {
     async fn send(&self, body: Bytes) -> Result<Reading, Failure> {
-        let head = self.http.post(self.wire.path, body, self.idle_timeout).await?;
-        if head.status().is_success() {
+        let answer = self.http.post(self.wire.path, body, self.idle_timeout).await?;
+        if answer.status().is_success() {
             let secret = self.http.secret().0.map(str::to_owned);
-            return Ok(Reading { head, body: Response::new(self.wire, secret) });
+            let (head, body) = answer.into_parts();
+            return Ok(Reading { headers: head.headers, body, response: Response::new(self.wire, secret) });
         }
-        Err(self.refused(head).await)
+        Err(self.refused(answer).await)
     }
 
     /// Reads the body of a bad response as far as it comes: whatever is there helps to name the failure.
-    async fn refused(&self, mut head: reqwest::Response) -> Failure {
+    async fn refused(&self, answer: transport::Response<Body>) -> Failure {
+        let (head, mut rest) = answer.into_parts();
         let mut body = Vec::new();
-        while body.len() < MAX_PLAIN_BODY_BYTES {
-            match tokio::time::timeout(self.idle_timeout, head.chunk()).await {
-                Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
-                Ok(Ok(None) | Err(_)) | Err(_) => break,
+        let whole = async {
+            while let (true, Some(Ok(bytes))) = (body.len() < MAX_PLAIN_BODY_BYTES, rest.next().await) {
+                body.extend_from_slice(&bytes);
             }
-        }
+        };
+        let _ = tokio::time::timeout(self.idle_timeout, whole).await;
         let now =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64());
-        let status = head.status().as_u16();
         let secret = self.http.secret();
-        let mut failure =
-            with_headers(head.headers(), |headers| from_http(status, headers, &body, now, secret));
+        let mut failure = with_headers(&head.headers, |headers| {
+            from_http(head.status.as_u16(), headers, &body, now, secret)
+        });
         if failure.code == code::NOT_FOUND {
             // A base URL that is not quite right is the usual reason.
-            let asked = format!("{} (asked for: {})", failure.message, without_userinfo(head.url().as_str()));
+            let url = self.http.url(self.wire.path);
+            let asked = format!("{} (asked for: {})", failure.message, without_userinfo(&url));
             failure.message = secret.mask(&asked);
         }
         failure
@@ -107,25 +112,26 @@ impl Sender {
 impl Reading {
     /// Waits for bytes, then takes what else is there already: one read of the network, one batch of chunks.
     async fn read(&mut self, sender: &Sender, chunks: &mut Vec<Chunk>) -> Result<Progress, Failure> {
-        let mut frame = match tokio::time::timeout(sender.idle_timeout, self.head.chunk()).await {
+        let mut frame = match tokio::time::timeout(sender.idle_timeout, self.body.next()).await {
             Ok(frame) => frame,
             Err(_) => return Err(self.broken(sender.http.silence(sender.idle_timeout), chunks)),
         };
         let mut gathered_bytes = 0;
         loop {
             match frame {
-                Ok(Some(bytes)) => {
-                    gathered_bytes += bytes.len();
-                    let progress = self.body.push(&bytes, chunks).map_err(|failure| self.named(failure))?;
+                Some(Ok(bytes)) => {
+                    gathered_bytes += bytes.len().max(1);
+                    let progress =
+                        self.response.push(&bytes, chunks).map_err(|failure| self.named(failure))?;
                     if progress == Progress::Finished || gathered_bytes >= MAX_GATHER_BYTES {
                         return Ok(progress);
                     }
                 }
-                Ok(None) => {
-                    let finished = self.body.finish(chunks).map(|()| Progress::Finished);
+                None => {
+                    let finished = self.response.finish(chunks).map(|()| Progress::Finished);
                     return finished.map_err(|failure| self.named(failure));
                 }
-                Err(error) => return Err(self.broken(sender.http.failure(error), chunks)),
+                Some(Err(error)) => return Err(self.broken(sender.http.failure(&error), chunks)),
             }
             match self.ready_frame().await {
                 Some(ready) => frame = ready,
@@ -135,23 +141,23 @@ impl Reading {
     }
 
     /// The next frame, if it is there already.
-    async fn ready_frame(&mut self) -> Option<reqwest::Result<Option<Bytes>>> {
-        if let Some(frame) = self.head.chunk().now_or_never() {
+    async fn ready_frame(&mut self) -> Option<Option<Result<Bytes, HttpError>>> {
+        if let Some(frame) = self.body.next().now_or_never() {
             return Some(frame);
         }
         // The connection is a task of its own that hands over one frame at a time: let it run once.
         tokio::task::yield_now().await;
-        self.head.chunk().now_or_never()
+        self.body.next().now_or_never()
     }
 
     fn broken(&mut self, failure: Failure, chunks: &mut Vec<Chunk>) -> Failure {
-        let failure = self.body.broken(failure, chunks);
+        let failure = self.response.broken(failure, chunks);
         self.named(failure)
     }
 
     /// With the provider's id of the request, which is what its support asks for first.
     fn named(&self, mut failure: Failure) -> Failure {
-        failure.request_id = with_headers(self.head.headers(), |headers| headers.request_id());
+        failure.request_id = with_headers(&self.headers, |headers| headers.request_id());
         failure
     }
 }

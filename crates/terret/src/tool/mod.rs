@@ -1,35 +1,20 @@
 //! Tools: what a model may ask for, with what it may touch and what running it twice would mean.
 
 mod arguments;
-mod capture;
-mod edit;
-mod files;
+#[cfg(feature = "tools")]
+mod built_in;
 mod function;
-mod glob;
-mod grep;
 mod paths;
-mod process;
-mod read;
-mod shell;
-mod splice;
-mod walk;
-mod write;
-
-use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use terret_core::fact::{CallMode, EffectClass, Outcome, ToolSpec};
+use terret_core::fact::{CallMode, EffectClass, ToolSpec};
 
 pub use crate::call::{Call, Done, Permissions, Started};
 pub use arguments::{INVALID_ARGUMENTS, parse_args, parse_text, schema};
-pub use edit::Edit;
+#[cfg(feature = "tools")]
+pub use built_in::{Edit, Glob, Grep, Read, Shell, Write, builtin};
 pub use function::{FunctionTool, IntoDone, tool, tool_with_call};
-pub use glob::Glob;
-pub use grep::Grep;
 pub use paths::{absolute, may_change, real_path, shown, write_target};
-pub use read::Read;
-pub use shell::Shell;
-pub use write::Write;
 
 /// Something a model may ask for.
 pub trait Tool: Send + Sync {
@@ -56,12 +41,7 @@ pub trait Tool: Send + Sync {
     fn run(&self, started: Started) -> BoxFuture<'static, Done>;
 }
 
-/// The tools every agent has, in the order the model sees them.
-pub fn builtin() -> Vec<Arc<dyn Tool>> {
-    vec![Arc::new(Shell), Arc::new(Read), Arc::new(Write), Arc::new(Edit), Arc::new(Glob), Arc::new(Grep)]
-}
-
-/// How to use them, for the system prompt.
+/// How to use the tools every agent has, for the system prompt.
 pub fn guidance() -> &'static str {
     "Tools:\n\
      - Look before you change: find files with glob, lines with grep, and read a file before you edit it.\n\
@@ -70,11 +50,6 @@ pub fn guidance() -> &'static str {
      call but what is on disk; commands that wait for input or run for ever end at their time limit.\n\
      - Relative paths start in the working directory. Text in brackets is the tool's note, not content.\n\
      - An error says what to do differently. Do not repeat a call that was refused.\n"
-}
-
-/// The answer of a tool that stopped because it was asked to.
-fn stopped(call: &Call) -> Done {
-    Done::error(&call.name, "aborted", "[stopped before it was done]").with_outcome(Outcome::Aborted)
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 #![allow(clippy::unwrap_used)]
+// Without the built-in tools half of it has no test.
+#![cfg_attr(not(feature = "tools"), allow(dead_code, unused_imports))]
 
 pub(in crate::tool) mod support;
 
 use super::*;
 
+#[cfg(feature = "tools")]
 #[test]
 fn the_builtin_tools_come_in_a_fixed_order_with_the_same_bytes() {
     let specs: Vec<_> = builtin().iter().map(|tool| tool.spec()).collect();
@@ -17,6 +20,7 @@ fn the_builtin_tools_come_in_a_fixed_order_with_the_same_bytes() {
     }
 }
 
+#[cfg(feature = "tools")]
 #[test]
 fn who_only_looks_may_run_beside_others() {
     let arguments = [

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use terret::core::chunk::{Chunk, Failure, code};
-use terret::core::fact::Header;
-use terret::core::message::Message;
+use terret::core::chunk::{Failure, code};
+use terret::model::Adapter;
 use terret::model::provider::{Own, ProviderSettings, adapter};
-use terret::model::{Adapter, Outgoing, Proposal, codec, no_blobs};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::ask::{ask, outgoing, summary};
 
 /// What the server does with a request, in order.
 #[derive(Clone)]
@@ -124,49 +124,6 @@ fn client(url: &str) -> Box<dyn Adapter> {
         ..ProviderSettings::default()
     };
     adapter("mine", Some(&settings), &|_| Some("key-12345678".to_owned()), Own::default()).unwrap()
-}
-
-fn outgoing(adapter: &dyn Adapter, idle_ms: u64) -> Outgoing {
-    let proposal = Proposal { provider: "mine".to_owned(), model: "m".to_owned(), ..Proposal::default() };
-    let prepared = adapter.prepare(&proposal).unwrap();
-    let header = Header {
-        provider: proposal.provider,
-        model: proposal.model,
-        wire: prepared.wire,
-        dialect: prepared.dialect,
-        parameters: prepared.parameters,
-        defaults: prepared.defaults,
-        system: None,
-        tools: Vec::new(),
-    };
-    let mut body = codec(&header.wire).unwrap().begin(&header).unwrap();
-    body.push(&Message::user("u", "hi"), &no_blobs).unwrap();
-    let body = body.bytes();
-    terret::testing::outgoing(header, body, Duration::from_millis(idle_ms)).unwrap()
-}
-
-type Items = Vec<Result<Vec<Chunk>, Failure>>;
-
-async fn ask(adapter: &dyn Adapter, idle_ms: u64) -> Items {
-    adapter.stream(outgoing(adapter, idle_ms)).collect().await
-}
-
-/// The text of all chunks and the failure the stream ended with.
-fn summary(items: Items) -> (String, Option<Failure>) {
-    let mut text = String::new();
-    let mut failure = None;
-    for item in items {
-        assert!(failure.is_none(), "something came after the failure");
-        match item {
-            Ok(chunks) => chunks.into_iter().for_each(|chunk| {
-                if let Chunk::TextDelta { text: more, .. } = chunk {
-                    text.push_str(&more);
-                }
-            }),
-            Err(end) => failure = Some(end),
-        }
-    }
-    (text, failure)
 }
 
 async fn outcome(script: Vec<Do>, idle_ms: u64) -> (String, Option<Failure>) {

@@ -200,7 +200,7 @@ fn the_environment_has_the_call_and_no_secrets() {
     }
     let me = std::env::current_exe().unwrap();
     let again = std::process::Command::new(me)
-        .args(["--exact", "tool::shell::tests::the_environment_has_the_call_and_no_secrets"])
+        .args(["--exact", "tool::built_in::shell::tests::the_environment_has_the_call_and_no_secrets"])
         .env_remove("TERRET_HOME")
         .envs([("TERRET_TEST_TOKEN", "leak"), ("TERRET_TEST_PLAIN", "here")])
         .output()
