@@ -149,7 +149,8 @@ pub fn adapter(
     let key = present(variable);
     let missing_key = (needed && key.is_none()).then(|| variable.to_owned());
     let hosted = built_in.is_some_and(|known| known.needs_key);
-    let fixed = wire.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let effective = row.effective("").map_err(|failure| invalid(failure.message))?;
+    let fixed = (wire.headers)(&effective).into_iter().map(|(name, value)| (name.to_owned(), value));
     let headers: Vec<(String, String)> = fixed.chain(settings.headers.clone()).collect();
     let named = settings.api_key_header.clone().map(|name| Auth::Header(name.into()));
     let key = key.map(|key| (named.unwrap_or_else(|| wire.auth.clone()), key));
