@@ -16,7 +16,7 @@ use super::wire::{self, Auth, WIRES};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderSettings {
-    /// Protocol: `openai-chat`.
+    /// Protocol: `anthropic-messages` or `openai-chat`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<String>,
     /// Where the server is, for example `http://localhost:8000/v1`.
@@ -67,7 +67,7 @@ pub const BUILT_IN: [BuiltIn; 8] = [
         base_url_env: "ANTHROPIC_BASE_URL",
         api_key_env: "ANTHROPIC_API_KEY",
         needs_key: true,
-        dialect: "",
+        dialect: "anthropic",
     },
     chat("deepseek", "https://api.deepseek.com", "DEEPSEEK_BASE_URL", "DEEPSEEK_API_KEY", true),
     chat(
@@ -137,6 +137,11 @@ pub fn adapter(
     let base_url =
         settings.base_url.clone().or_else(moved).or(built_in.map(|known| known.base_url.to_owned()));
     let base_url = base_url.ok_or_else(|| invalid("it has no base_url".to_owned()))?;
+    // Where the path has the version, people give the address with it and without.
+    let base_url = match wire.path.starts_with("/v1/") {
+        true => base_url.trim_end_matches('/').trim_end_matches("/v1"),
+        false => &base_url,
+    };
     let row = settings.dialect.as_deref().or(built_in.map(|known| known.dialect)).unwrap_or("generic");
     let row = Row::new(wire, row, settings.quirks.clone()).map_err(invalid)?;
 
@@ -154,7 +159,7 @@ pub fn adapter(
     let headers: Vec<(String, String)> = fixed.chain(settings.headers.clone()).collect();
     let named = settings.api_key_header.clone().map(|name| Auth::Header(name.into()));
     let key = key.map(|key| (named.unwrap_or_else(|| wire.auth.clone()), key));
-    let mut http = Http::new(&base_url, key, &headers).map_err(|failure| invalid(failure.message))?;
+    let mut http = Http::new(base_url, key, &headers).map_err(|failure| invalid(failure.message))?;
     if let Some(client) = own.client {
         http = http.with_client(client);
     }
@@ -189,8 +194,7 @@ mod tests {
 
     #[test]
     fn a_missing_key_is_named_before_anything_is_sent() {
-        for provider in BUILT_IN.iter().filter(|provider| provider.needs_key && provider.name != "anthropic")
-        {
+        for provider in BUILT_IN.iter().filter(|provider| provider.needs_key) {
             let failure = prepare(provider.name, None, &[]).unwrap_err();
             assert_eq!(failure.code, code::AUTH);
             assert!(failure.message.contains(provider.api_key_env), "{}", failure.message);
@@ -217,7 +221,10 @@ mod tests {
     #[test]
     fn what_cannot_work_is_refused_with_a_reason() {
         let message = |name: &str, settings: Option<&str>| prepare(name, settings, &[]).unwrap_err().message;
-        assert!(message("mine", Some("wire = 'smoke'")).contains("no wire `smoke`: known are openai-chat"));
+        assert!(
+            message("mine", Some("wire = 'smoke'"))
+                .contains("no wire `smoke`: known are anthropic-messages, openai-chat")
+        );
         assert!(message("opeani", None).contains("known are anthropic, deepseek"));
         assert!(message("mine", Some("wire = 'openai-chat'")).contains("no base_url"));
         assert!(message("mine", Some("base_url = 'x'")).contains("`x` is not"));

@@ -6,7 +6,7 @@ use terret_core::chunk::{Chunk, Failure};
 use terret_core::raw::Raw;
 
 use super::sse::{Event, Flow};
-use super::openai_chat;
+use super::{anthropic_messages, openai_chat};
 
 /// A protocol.
 pub struct Wire {
@@ -45,7 +45,7 @@ pub enum Auth {
 }
 
 /// All of them.
-pub static WIRES: [&Wire; 1] = [&openai_chat::WIRE];
+pub static WIRES: [&Wire; 2] = [&anthropic_messages::WIRE, &openai_chat::WIRE];
 
 /// The wire of this name.
 pub fn wire(protocol: &str) -> Option<&'static Wire> {
