@@ -42,9 +42,8 @@ impl Adapter for WireAdapter {
         let known = models::find(&proposal.model).filter(|_| self.hosted);
         let mut parameters = proposal.parameters.clone();
         let mut defaults = Vec::new();
-        if let (Some(limit), false) =
-            (known.map(models::Model::default_output_tokens), parameters.contains_key("max_output_tokens"))
-        {
+        let limit = known.map(models::Model::default_output_tokens).or(self.wire.output_tokens);
+        if let (Some(limit), false) = (limit, parameters.contains_key("max_output_tokens")) {
             let limit = Raw::from_value(&limit).map_err(unwritable)?;
             parameters.insert("max_output_tokens".to_owned(), limit);
             defaults.push("max_output_tokens".to_owned());
@@ -72,11 +71,15 @@ impl WireAdapter {
             refused: Vec<String>,
         }
         let refused = serde_json::from_str::<Refuses>(dialect.get()).map_err(unwritable)?.refused;
-        match refused.iter().find(|name| proposal.parameters.contains_key(*name)) {
+        let given = |refused: &&String| match refused.split_once('=') {
+            Some((name, word)) => proposal.parameters.get(name).is_some_and(|raw| *raw == Raw::string(word)),
+            None => proposal.parameters.contains_key(*refused),
+        };
+        match refused.iter().find(given) {
             None => Ok(()),
-            Some(name) => {
+            Some(refused) => {
                 let (provider, model) = (&self.provider, &proposal.model);
-                let what = format!("{provider} takes no `{name}` for {model}: leave it out");
+                let what = format!("{provider} takes no `{refused}` for {model}: leave it out");
                 Err(Failure::new(code::INVALID_REQUEST, what))
             }
         }

@@ -4,6 +4,7 @@
 //! and the messages, so that a body can be rebuilt from the log alone.
 
 mod adapter;
+pub mod anthropic_messages;
 mod attachment;
 mod body;
 #[cfg_attr(not(feature = "http"), path = "no_client.rs")]
@@ -12,6 +13,7 @@ pub mod compact;
 pub mod failure;
 mod grown;
 pub mod http;
+mod ids;
 mod json;
 pub mod models;
 pub mod openai_chat;
@@ -115,5 +117,9 @@ pub fn codec(name: &str) -> Option<&'static dyn Codec> {
     CODECS.iter().copied().find(|codec| codec.name() == name)
 }
 
-static CODECS: [&'static dyn Codec; 3] =
-    [&openai_chat::codec::FIRST, &openai_chat::codec::NEWEST, &script::codec::ScriptCodec];
+static CODECS: [&'static dyn Codec; 4] = [
+    &anthropic_messages::codec::AnthropicMessages,
+    &openai_chat::codec::FIRST,
+    &openai_chat::codec::NEWEST,
+    &script::codec::ScriptCodec,
+];

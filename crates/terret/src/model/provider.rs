@@ -18,7 +18,7 @@ use super::wire::{self, Auth, WIRES, Wire};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderSettings {
-    /// Protocol: `openai-chat`.
+    /// Protocol: `anthropic-messages` or `openai-chat`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<String>,
     /// Where the server is, for example `http://localhost:8000/v1`.
@@ -151,7 +151,11 @@ pub fn resolve(
     let moved = || built_in.and_then(|known| present(known.base_url_env, env));
     let base_url =
         settings.base_url.clone().or_else(moved).or(built_in.map(|known| known.base_url.to_owned()));
-    let base_url = base_url.ok_or_else(|| invalid("it has no base_url".to_owned()))?;
+    let mut base_url = base_url.ok_or_else(|| invalid("it has no base_url".to_owned()))?;
+    // Where the path has the version, people give the address with it and without.
+    if wire.path.starts_with("/v1/") {
+        base_url = base_url.trim_end_matches('/').trim_end_matches("/v1").to_owned();
+    }
     // A built-in that is told to speak another wire has a row there, or is nobody in particular.
     let known_row = built_in.map(|known| known.dialect).filter(|row| wire.rows.contains(row));
     let row = settings.dialect.as_deref().or(known_row).unwrap_or("generic");
@@ -188,7 +192,8 @@ pub fn adapter(
         resolve(name, settings, env)?;
     let key = present(&api_key_env, env);
     let missing_key = (needs_key && key.is_none()).then_some(api_key_env);
-    let fixed = wire.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let effective = row.effective("")?;
+    let fixed = (wire.headers)(&effective).into_iter().map(|(name, value)| (name.to_owned(), value));
     let further = settings.map(|settings| settings.headers.clone()).unwrap_or_default();
     let headers: Vec<(String, String)> = fixed.chain(own.headers).chain(further).collect();
     let http = Http::new(&base_url, key.map(|key| (auth, key)), &headers, own.client);
@@ -234,8 +239,7 @@ mod tests {
 
     #[test]
     fn a_missing_key_is_named_before_anything_is_sent() {
-        for provider in BUILT_IN.iter().filter(|provider| provider.needs_key && provider.name != "anthropic")
-        {
+        for provider in BUILT_IN.iter().filter(|provider| provider.needs_key) {
             let failure = prepare(provider.name, None, &[]).unwrap_err();
             assert_eq!(failure.code, code::AUTH);
             assert!(failure.message.contains(provider.api_key_env), "{}", failure.message);
@@ -262,7 +266,10 @@ mod tests {
     #[test]
     fn what_cannot_work_is_refused_with_a_reason() {
         let message = |name: &str, settings: Option<&str>| prepare(name, settings, &[]).unwrap_err().message;
-        assert!(message("mine", Some("wire = 'smoke'")).contains("no wire `smoke`: known are openai-chat"));
+        assert!(
+            message("mine", Some("wire = 'smoke'"))
+                .contains("no wire `smoke`: known are anthropic-messages, openai-chat")
+        );
         assert!(message("opeani", None).contains("known are anthropic, deepseek"));
         assert!(message("mine", Some("wire = 'openai-chat'")).contains("no base_url"));
         assert!(message("mine", Some("base_url = 'x'")).contains("`x` is not"));

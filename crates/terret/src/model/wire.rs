@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use terret_core::chunk::{Chunk, Failure};
 use terret_core::raw::Raw;
 
-use super::openai_chat;
 use super::sse::{Event, Flow};
+use super::{anthropic_messages, openai_chat};
 
 /// A protocol.
 pub struct Wire {
@@ -18,8 +18,8 @@ pub struct Wire {
     pub path: &'static str,
     /// The header that carries the key.
     pub auth: Auth,
-    /// Headers every request of this wire has.
-    pub headers: &'static [(&'static str, &'static str)],
+    /// Headers every request has at a server of this row.
+    pub headers: fn(row: &Raw) -> Vec<(&'static str, String)>,
     /// The effective row of the dialect table: by the row's name and the model's, as it goes into the header. `None`
     /// for a name without a row.
     pub row: fn(name: &str, model: &str) -> Option<Raw>,
@@ -29,6 +29,8 @@ pub struct Wire {
     pub typed: fn(columns: &str) -> Result<Raw, serde_json::Error>,
     /// Keys the codec writes itself; parameters of these names are refused.
     pub reserved: &'static [&'static str],
+    /// The output limit of a request that has none; `None` where the server has one itself.
+    pub output_tokens: Option<u64>,
     /// A reader of one response. The secret is masked in failures.
     pub decoder: fn(secret: Option<String>) -> Box<dyn Decoder>,
 }
@@ -43,7 +45,7 @@ pub enum Auth {
 }
 
 /// All of them.
-pub static WIRES: [&Wire; 1] = [&openai_chat::WIRE];
+pub static WIRES: [&Wire; 2] = [&anthropic_messages::WIRE, &openai_chat::WIRE];
 
 /// The wire of this name.
 pub fn wire(protocol: &str) -> Option<&'static Wire> {

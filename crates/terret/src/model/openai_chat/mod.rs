@@ -22,10 +22,11 @@ pub static WIRE: Wire = Wire {
     codec: codec::NAME,
     path: "/chat/completions",
     auth: Auth::Bearer,
-    headers: &[],
+    headers: |_| Vec::new(),
     row: |name, model| Raw::from_value(&dialect::Dialect::built_in(name, model)?).ok(),
     rows: &rows::NAMES,
     typed: |columns| Raw::from_value(&serde_json::from_str::<dialect::Dialect>(columns)?),
     reserved: &codec::RESERVED,
+    output_tokens: None,
     decoder: |secret| Box::new(decode::Decoder::new(secret)),
 };
