@@ -5,6 +5,7 @@
 //! of the facts and by the exploration of the core; what is around them is written by hand. `--check` writes nothing and fails if a
 //! block differs from what would be written.
 
+mod dialects;
 mod tables;
 
 use std::fs;
@@ -80,6 +81,7 @@ impl Source {
             "events" => tables::events(&self.facts, &self.schema()?),
             "explore" => crate::explore::page(),
             "config" => tables::config(&self.schema()?),
+            "dialects" => dialects::tables(&self.schema()?["dialects"]),
             _ => Err(format!("nothing generates `{name}`").into()),
         }
     }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use terret::config::KEYS;
 use terret::core::fact::{Fact, Rel};
 use terret::core::line::SessionHeader;
+use terret::model::wire::{WIRES, Wire};
 
 use crate::problem::Problem;
 use crate::render;
@@ -27,17 +28,32 @@ pub(crate) fn schema() -> Result<u8, Problem> {
     let defs: Map<String, Value> = generator.take_definitions(true).into_iter().collect();
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "terret: events, stream-json and configuration",
+        "title": "terret: events, stream-json, configuration and dialects",
         "description": "A log is one `session` line, then one `event` a line. stream-json is those same lines.",
         "$defs": defs,
         "session": header,
         "event": {"oneOf": lines},
         "stream-json": {"oneOf": [{"$ref": "#/session"}, {"$ref": "#/event"}]},
         "config": config,
+        "dialects": dialects(),
     });
     let text = serde_json::to_string_pretty(&schema).map_err(|e| Problem::new(1, e.to_string()))?;
     render::out(format!("{text}\n"))?;
     Ok(0)
+}
+
+/// The columns of each wire's dialect table, and every row.
+fn dialects() -> Map<String, Value> {
+    let rows = |wire: &Wire| -> Map<String, Value> {
+        let row = |name: &&str| {
+            let row = (wire.row)(name, "").and_then(|row| serde_json::from_str(row.get()).ok());
+            ((*name).to_owned(), row.unwrap_or_default())
+        };
+        wire.rows.iter().map(row).collect()
+    };
+    let dialect =
+        |wire: &&Wire| (wire.protocol.to_owned(), json!({"columns": (wire.columns)(), "rows": rows(wire)}));
+    WIRES.iter().map(dialect).collect()
 }
 
 fn line(kind: Value, data: Value) -> Value {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use schemars::Schema;
 use terret_core::chunk::{Chunk, Failure};
 use terret_core::raw::Raw;
 
@@ -27,6 +28,8 @@ pub struct Wire {
     pub rows: &'static [&'static str],
     /// Reads the columns of a row and writes them in their order; fails if a column does not take its value.
     pub typed: fn(columns: &str) -> Result<Raw, serde_json::Error>,
+    /// What the columns of a row are.
+    pub columns: fn() -> Schema,
     /// Keys the codec writes itself; parameters of these names are refused.
     pub reserved: &'static [&'static str],
     /// The output limit of a request that has none; `None` where the server has one itself.

@@ -2,6 +2,7 @@
 //!
 //! The effective row is written into the request header, so a body can be rebuilt without the tables.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use terret_core::raw::Raw;
 
@@ -9,7 +10,7 @@ use super::rows;
 pub use crate::model::openai_chat::dialect::Images;
 
 /// What a server takes in a request. A field absent from a stored row has its careful default.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Dialect {
     /// Name of the row.
@@ -34,7 +35,7 @@ pub struct Dialect {
 }
 
 /// How the parameter `reasoning_effort` is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Thinking {
     /// Not as `thinking`.

@@ -33,6 +33,7 @@ pub static WIRE: Wire = Wire {
     row: |name, model| Raw::from_value(&dialect::Dialect::built_in(name, model)?).ok(),
     rows: &rows::NAMES,
     typed: |columns| Raw::from_value(&serde_json::from_str::<dialect::Dialect>(columns)?),
+    columns: || schemars::schema_for!(dialect::Dialect),
     reserved: &head::RESERVED,
     output_tokens: Some(DEFAULT_MAX_OUTPUT_TOKENS),
     decoder: |secret| Box::new(decode::Decoder::new(secret)),

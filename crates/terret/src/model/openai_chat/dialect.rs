@@ -2,13 +2,14 @@
 //!
 //! The effective row is written into the request header, so a body can be rebuilt without this table.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use terret_core::raw::Raw;
 
 use super::rows;
 
 /// What a server takes in a chat request. A field absent from a stored row has its careful default.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Dialect {
     /// Name of the row.
@@ -103,7 +104,7 @@ impl Default for Dialect {
 macro_rules! words {
     ($( $(#[$doc:meta])* $name:ident { $( $(#[$vdoc:meta])* $variant:ident ),* $(,)? } )*) => { $(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum $name { $( $(#[$vdoc])* $variant, )* }
     )* };
