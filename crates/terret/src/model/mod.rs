@@ -29,7 +29,7 @@ pub use body::{BodyCache, Built};
 pub use provider::{BUILT_IN, ProviderSettings};
 pub use providers::{Models, Providers};
 
-pub use crate::request::{ChunkStream, Outgoing, Proposal};
+pub use crate::request::{ChunkStream, OUTPUT_SCHEMA, Outgoing, OutputSchema, Proposal};
 
 /// A proposal an adapter accepted: everything of a header but system text and tools.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use super::dialect::Dialect;
 use super::stream;
 use crate::model::http::Http;
 use crate::model::models;
-use crate::model::{Adapter, ChunkStream, Outgoing, Prepared, Proposal};
+use crate::model::{Adapter, ChunkStream, OUTPUT_SCHEMA, Outgoing, Prepared, Proposal};
 
 /// Speaks chat completions to one server.
 pub struct ChatAdapter {
@@ -39,6 +39,8 @@ impl Adapter for ChatAdapter {
         check(&proposal.parameters)?;
         let known = models::find(&proposal.model).filter(|_| self.hosted);
         let mut parameters = proposal.parameters.clone();
+        // This codec would hand it to the server under our name for it.
+        parameters.remove(OUTPUT_SCHEMA);
         let mut defaults = Vec::new();
         if let (Some(limit), false) =
             (known.map(models::Model::default_output_tokens), parameters.contains_key("max_output_tokens"))
