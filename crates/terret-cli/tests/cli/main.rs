@@ -17,6 +17,7 @@ mod printing;
 mod pulled;
 mod queue;
 mod salvage;
+mod schema;
 mod secrets;
 mod server;
 mod signals;
