@@ -108,8 +108,9 @@ pub(crate) struct Run {
     ///
     /// The model is told it, and a server that can is made to keep to it. An answer that does not fit is sent back once;
     /// if the next one does not fit either, the turn ends with the error `OUTPUT_SCHEMA`, and nothing is printed. The
-    /// schema may refer to its own parts only, and is of this run: the next one has to name it again. Example:
-    /// `terret run --output-schema weather.json "weather in Oslo?" | jq .degrees`
+    /// schema may refer to its own parts only, and is of this run: the next one has to name it again.
+    ///
+    /// Example: `terret run --output-schema weather.json "weather in Oslo?" | jq .degrees`
     #[arg(long, value_name = "FILE")]
     pub(crate) output_schema: Option<PathBuf>,
     /// Working directory of the tools.

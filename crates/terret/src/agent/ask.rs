@@ -1,8 +1,11 @@
 //! Questions whose answers have a type.
 
-use schemars::JsonSchema;
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use terret_core::fact::EndReason;
+use terret_core::raw::Raw;
 
 use super::{Agent, Outcome, Settlement};
 use crate::error::Error;
@@ -30,7 +33,7 @@ impl Agent {
         &self,
         text: impl Into<String>,
     ) -> Result<Answer<T>, Error> {
-        let structured = Structured::new(&T::schema_name(), schema::<T>())?;
+        let structured = Structured::new(&T::schema_name(), asked_for::<T>()?)?;
         let question = self.user(text);
         let _turn = self.asking.lock().await;
         let _installed = self.install(structured.clone().only(question.id.clone()))?;
@@ -56,6 +59,26 @@ impl Agent {
     }
 }
 
+/// The schema of a type as it is asked for: every field has to be there, absent ones as `null`, and the variants of an
+/// enum are `anyOf`. Servers that are strict about schemas take nothing else, and the type reads it all the same.
+fn asked_for<T: JsonSchema>() -> Result<Raw, Error> {
+    let unusable = |e: serde_json::Error| Error::Usage(format!("the schema of the type cannot be used: {e}"));
+    let mut schema: Schema = serde_json::from_str(schema::<T>().get()).map_err(unusable)?;
+    let demand = |schema: &mut Schema| {
+        if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+            let names = properties.keys().cloned().map(Value::from).collect();
+            schema.insert("required".to_owned(), Value::Array(names));
+        }
+        if schema.get("anyOf").is_none()
+            && let Some(variants) = schema.remove("oneOf")
+        {
+            schema.insert("anyOf".to_owned(), variants);
+        }
+    };
+    RecursiveTransform(demand).transform(&mut schema);
+    Raw::from_value(&schema).map_err(unusable)
+}
+
 fn value<T: DeserializeOwned>(structured: &Structured, text: &str) -> Result<T, String> {
     let json = structured.read(text).map_err(|wrong| wrong.join("; "))?;
     // A type may be pickier than its schema.
@@ -64,4 +87,40 @@ fn value<T: DeserializeOwned>(structured: &Structured, text: &str) -> Result<T, 
 
 pub(super) fn taken_off() -> Error {
     Error::Usage("the message was taken off before it was read".into())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, dead_code)]
+
+    use super::*;
+    use crate::request::OutputSchema;
+
+    #[derive(JsonSchema)]
+    struct Tree {
+        /// A property that is called like a keyword.
+        properties: Option<String>,
+        kind: Kind,
+        below: Vec<Tree>,
+    }
+
+    #[derive(JsonSchema)]
+    enum Kind {
+        /// Said of it.
+        Leaf,
+        Branch {
+            length: Option<u32>,
+        },
+    }
+
+    #[test]
+    fn a_type_is_asked_for_as_strict_servers_want_it() {
+        let plain = OutputSchema::new("tree", schema::<Tree>());
+        assert!(!plain.is_strict());
+        let asked = OutputSchema::new("tree", asked_for::<Tree>().unwrap());
+        assert!(asked.is_strict(), "{:?}", asked.schema);
+        let schema: Value = serde_json::from_str(asked.schema.get()).unwrap();
+        assert_eq!(schema["required"], serde_json::json!(["below", "kind", "properties"]));
+        Structured::new("tree", asked.schema).unwrap();
+    }
 }
