@@ -11,7 +11,7 @@ use terret::core::line::Event;
 use terret::core::message::{Form, Message, Source};
 use terret::core::raw::Raw;
 use terret::error::{Error, ErrorKind};
-use terret::hook::{Listener, Next, PreStep, Stopping, Verdict, Vote};
+use terret::hook::{Listener, Next, Plugin, PreStep, Seams, Stopping, Verdict, Vote};
 use terret::model::{OUTPUT_SCHEMA, OutputSchema};
 use terret::policy::Structured;
 use terret::store::MemoryStore;
@@ -47,6 +47,10 @@ fn told(events: &[Event], form: Form) -> Vec<(String, String)> {
         _ => None,
     });
     texts.collect()
+}
+
+fn is_instruction(message: &Message) -> bool {
+    message.source == Source::Plugin { plugin: "output-schema".into(), form: Form::Instructions }
 }
 
 /// The schema of each header.
@@ -132,6 +136,15 @@ async fn a_turn_that_ends_by_something_else_is_not_mended() {
 /// Steers something in at the first stop.
 struct OneMore;
 
+impl Plugin for OneMore {
+    fn name(&self) -> &str {
+        "one-more"
+    }
+    fn install(&self, seams: &mut Seams) {
+        seams.stopping.add(Arc::new(OneMore));
+    }
+}
+
 impl Vote for OneMore {
     fn vote<'a>(&'a self, question: &'a Stopping) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
@@ -146,8 +159,7 @@ impl Vote for OneMore {
 #[tokio::test]
 async fn what_is_said_before_a_turn_goes_on_is_not_its_answer() {
     let script = "say I thought about it.\n---\nsay {\"n\":1}";
-    let builder = held(script).seams(|seams| seams.stopping.add(Arc::new(OneMore)));
-    let (outcome, events) = prompted(builder).await;
+    let (outcome, events) = prompted(held(script).plugin(OneMore)).await;
     assert_eq!((outcome.ending.word(), outcome.steps), ("completed", 2));
     assert_eq!(told(&events, Form::Notice), []);
 }
@@ -208,17 +220,39 @@ fn cut(log: &[u8], lines: usize) -> Vec<u8> {
 
 async fn log_of(script: &str) -> Vec<u8> {
     let store = MemoryStore::default();
-    let agent = held(script).store(store.clone()).create(None).await.unwrap();
+    let agent = followed(script).store(store.clone()).create(None).await.unwrap();
     agent.prompt("go").await.unwrap();
     agent.shutdown().await.unwrap();
     store.bytes(agent.id().as_str()).unwrap()
+}
+
+/// Puts a message behind everything that enters at first: a crash may come between the schema and it.
+struct Behind;
+
+impl Listener<PreStep, Result<Verdict, Failure>> for Behind {
+    fn call<'a>(
+        &'a self,
+        question: PreStep,
+        next: Next<'a, PreStep, Result<Verdict, Failure>>,
+    ) -> BoxFuture<'a, Result<Verdict, Failure>> {
+        Box::pin(async move {
+            let (step, agreed) = (question.step, next.run(question).await?);
+            let Verdict::Enter(mut messages) = agreed else { return Ok(agreed) };
+            messages.push(Message::user(format!("behind-{step}").as_str(), "mind the gap"));
+            Ok(Verdict::Enter(messages))
+        })
+    }
+}
+
+fn followed(script: &str) -> Builder {
+    held(script).seams(|seams| seams.pre_step.add(Arc::new(Behind)))
 }
 
 /// Opens a log that was cut, goes on inside its turn if one is open, and gives the log then.
 async fn resumed(script: &str, log: Vec<u8>, recovery: Recovery) -> Option<(Agent, MemoryStore)> {
     let store = MemoryStore::default();
     store.put("cut", log);
-    let agent = held(script).store(store.clone()).resume("cut").await.unwrap();
+    let agent = followed(script).store(store.clone()).resume("cut").await.unwrap();
     if !agent.look().await.unwrap().suspended {
         return None;
     }
@@ -244,6 +278,10 @@ async fn wherever_a_crash_comes_an_answer_is_mended_once() {
             assert_eq!(endings(&events), [ending], "cut behind line {keep}");
             let added = |e: &&Event| matches!(&e.fact, Fact::InboxAdded(a) if a.message.id.to_string().contains("repair"));
             assert_eq!(events.iter().filter(added).count(), 1, "cut behind line {keep}");
+            let sent =
+                |step| events.iter().any(|e| matches!(&e.fact, Fact::RequestAttempt(a) if a.step == step));
+            let tells = |e: &Event| matches!(&e.fact, Fact::UserMessage(u) if is_instruction(&u.message) && sent(u.step));
+            assert!(events.iter().any(tells), "cut behind line {keep}");
             let last = events.iter().rev().find_map(|e| match &e.fact {
                 Fact::RequestHeader(h) => Some(h.header.parameters.contains_key(OUTPUT_SCHEMA)),
                 _ => None,
@@ -339,9 +377,10 @@ async fn a_type_pickier_than_its_schema_has_the_last_word() {
 #[tokio::test]
 async fn questions_and_prompts_of_one_agent_each_get_their_own() {
     let store = MemoryStore::default();
-    let script = "wait 50\nsay plain\n---\nsay 1\n---\nsay true";
+    let script = "wait 50\nsay so\n---\nsay plain\n---\nsay 1\n---\nsay true";
     let agent = builder(script).store(store.clone()).create(None).await.unwrap();
-    let prompt = agent.followup(agent.user("go")).await.unwrap();
+    agent.followup(agent.user("go")).await.unwrap();
+    let prompt = agent.followup(agent.user("go on")).await.unwrap();
     let (number, yes) = tokio::join!(agent.ask::<u8>("how many?"), agent.ask::<bool>("sure?"));
     assert_eq!((number.unwrap().value, yes.unwrap().value), (1, true));
     let Settlement::Ended(outcome) = prompt.settled().await.unwrap() else { panic!() };
