@@ -28,7 +28,8 @@ impl Agent {
     /// The schema is of this question's turn and of no other, whatever else is queued. Questions of one agent wait for
     /// each other. Fails with [`Error::NoAnswer`] if the turn ended without such an answer, or before it was asked: then
     /// the question waits, as a prompt would, and is read as an ordinary one. The same goes for one that nobody awaits
-    /// any more, because the future was dropped or the process died.
+    /// any more, because the future was dropped or the process died. An agent that has a [`Structured`] of its own refuses
+    /// questions: an answer has one schema.
     pub async fn ask<T: DeserializeOwned + JsonSchema>(
         &self,
         text: impl Into<String>,

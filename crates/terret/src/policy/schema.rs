@@ -110,12 +110,12 @@ impl Part {
         }
     }
 
-    /// What is wrong with an answer; nothing, if nothing is.
-    async fn judge(&self, answer: String) -> Result<Vec<String>, Failure> {
+    /// What is wrong with an answer; nothing, if nothing is. A check that takes longer than `limit` is given up.
+    async fn judge(&self, answer: String, limit: Duration) -> Result<Vec<String>, Failure> {
         let check = self.what.check.clone();
         let judging = tokio::task::spawn_blocking(move || check.read(&answer).err().unwrap_or_default());
         let text = "the answer could not be checked against the output schema in time";
-        match tokio::time::timeout(Duration::from_millis(OUTPUT_CHECK_MS), judging).await {
+        match tokio::time::timeout(limit, judging).await {
             Ok(judged) => judged.map_err(|_| Failure::new(code::HOOK, "the check of the answer broke down")),
             Err(_) => Err(Failure::new(code::OUTPUT_SCHEMA, text)),
         }
@@ -215,7 +215,7 @@ impl Vote for Part {
             if pending.iter().any(|p| p.lane == Lane::NextStep && !p.held) {
                 return Ok(());
             }
-            let wrong = self.judge(seen.text).await?;
+            let wrong = self.judge(seen.text, Duration::from_millis(OUTPUT_CHECK_MS)).await?;
             if wrong.is_empty() {
                 return Ok(());
             }
@@ -229,5 +229,21 @@ impl Vote for Part {
             agent.send(notice, Lane::NextStep, false).await.map(drop).map_err(broken)
         }
         .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_check_that_takes_too_long_is_given_up() {
+        let what = Structured::new("list", Raw::parse(r#"{"items":{"type":"integer"}}"#).unwrap()).unwrap();
+        let part = Part { what, seen: Mutex::default() };
+        let long = format!("[{}0]", "0,".repeat(500_000));
+        assert_eq!(part.judge(long.clone(), Duration::from_secs(60)).await, Ok(vec![]));
+        assert_eq!(part.judge(long, Duration::ZERO).await.unwrap_err().code, code::OUTPUT_SCHEMA);
     }
 }
