@@ -23,7 +23,7 @@ pub(crate) enum Verb {
     /// either: `read`, `glob` and `grep` look at any file you can read. Use `--permissions read-only` where
     /// changes are too much.
     #[command(visible_alias = "exec")]
-    Run(RunVerb),
+    Run(Box<RunVerb>),
     /// List sessions; look at one; move one to the trash.
     Sessions(Sessions),
     /// Print a session's events.
@@ -104,6 +104,15 @@ pub(crate) struct Run {
     /// Write the last answer to a file.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// JSON Schema that the final answer has to satisfy.
+    ///
+    /// The model is told it, and a server that can is made to keep to it. An answer that does not fit is sent back once;
+    /// if the next one does not fit either, the turn ends with the error `OUTPUT_SCHEMA`, and nothing is printed. The
+    /// schema may refer to its own parts only, and is of this run: the next one has to name it again.
+    ///
+    /// Example: `terret run --output-schema weather.json "weather in Oslo?" | jq .degrees`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output_schema: Option<PathBuf>,
     /// Working directory of the tools.
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,

@@ -58,7 +58,7 @@ impl From<Error> for Problem {
             ErrorKind::Usage => exit::USAGE,
             ErrorKind::Log => exit::LOG,
             ErrorKind::Busy => exit::BUSY,
-            ErrorKind::Io => exit::FAILED,
+            ErrorKind::Io | ErrorKind::Answer => exit::FAILED,
         };
         let problem = Problem::new(code, error.to_string());
         match &error {

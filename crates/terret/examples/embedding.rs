@@ -74,6 +74,35 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     while let Some(bytes) = lines.next().await? {
         print!("{}", String::from_utf8_lossy(&bytes));
     }
+    answers_of_a_type().await
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Finding {
+    /// Whether the claim holds.
+    holds: bool,
+    /// The reason, in one sentence.
+    why: String,
+}
+
+async fn answers_of_a_type() -> Result<(), Box<dyn std::error::Error>> {
+    use terret::agent::Answer;
+    use terret::policy::Structured;
+    use terret::tool::schema;
+
+    let script = "say {\"holds\": false, \"why\": \"It is 7 times 13.\"}";
+    let agent = scripted(script)?.create(None).await?;
+    let Answer { value, outcome } = agent.ask::<Finding>("Is 91 a prime number?").await?;
+    println!("{}: {} ({} steps)", value.holds, value.why, outcome.steps);
+
+    let builder = scripted(script)?;
+    let findings = Structured::new("finding", schema::<Finding>())?;
+    let agent = builder.plugin(findings.clone()).create(None).await?;
+    let outcome = agent.prompt("Is 91 a prime number?").await?;
+    match findings.read(&outcome.text) {
+        Ok(json) => println!("{json}"),
+        Err(wrong) => println!("{}", wrong.join("\n")),
+    }
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! The agent as a program holds it: make one, send it messages, await what became of them.
 
+mod ask;
 mod build;
 mod subscribe;
 
@@ -11,7 +12,7 @@ use terret_core::id::{MsgId, Seq, SessionId};
 use terret_core::input::{Input, Record, Recovery, Send};
 use terret_core::message::{Attachment, Message};
 use terret_core::project::TurnSummary;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 use crate::clock::Ids;
 use crate::error::Error;
@@ -22,6 +23,7 @@ use crate::store::Store;
 
 pub use crate::mail::{Handle, Outcome, Progress, Reading, Receipt, Settlement, Status};
 pub use crate::world::Context;
+pub use ask::Answer;
 pub use build::{Builder, parse_route};
 pub use subscribe::Subscription;
 
@@ -41,6 +43,8 @@ pub struct Agent {
     ids: Arc<dyn Ids>,
     registry: Arc<Registry>,
     store: Arc<dyn Store>,
+    /// Held by the question that is being answered.
+    asking: Arc<Mutex<()>>,
 }
 
 impl Agent {
@@ -77,17 +81,20 @@ impl Agent {
     ///
     /// Refused while a dead writer's turn waits for [`Agent::recover`]: nothing would be read before.
     pub async fn prompt(&self, text: impl Into<String>) -> Result<Outcome, Error> {
-        if self.look().await?.suspended {
-            return Err(Error::Refused("a turn was left open by a dead writer: recover it first"));
-        }
-        match self.followup(self.user(text)).await?.settled().await? {
+        match self.settlement(self.user(text)).await? {
             Settlement::Ended(outcome) | Settlement::Parked(outcome) | Settlement::Held(outcome) => {
                 Ok(outcome)
             }
-            Settlement::Removed(_) | Settlement::Earlier => {
-                Err(Error::Usage("the message was taken off before it was read".into()))
-            }
+            Settlement::Removed(_) | Settlement::Earlier => Err(ask::taken_off()),
         }
+    }
+
+    /// Sends a message for a turn of its own and waits for what becomes of it.
+    async fn settlement(&self, message: Message) -> Result<Settlement, Error> {
+        if self.look().await?.suspended {
+            return Err(Error::Refused("a turn was left open by a dead writer: recover it first"));
+        }
+        self.followup(message).await?.settled().await
     }
 
     /// A message of the person, with a fresh id.
@@ -196,9 +203,7 @@ impl Agent {
 
     /// Looks at the log's head and the queue.
     pub async fn look(&self) -> Result<Reading, Error> {
-        let (reading, read) = oneshot::channel();
-        self.handle.post(Mail::Look { reading }).await?;
-        read.await.map_err(|_| Error::Gone)
+        self.handle.look().await
     }
 
     /// Every line this writer adds, from its first one, as stored.
@@ -214,22 +219,16 @@ impl Agent {
     }
 
     async fn subscribe_at(&self, from: u64) -> Result<Subscription, Error> {
-        Ok(Subscription::new(self.reader(from).await?, from, self.progress.clone()))
+        Ok(Subscription::new(self.handle.reader(from).await?, from, self.progress.clone()))
     }
 
     /// The header line as it is stored, newline included.
     pub async fn header_line(&self) -> Result<Vec<u8>, Error> {
         let mut line = Vec::new();
-        let mut reader = std::io::BufReader::new(self.reader(0).await?);
+        let mut reader = std::io::BufReader::new(self.handle.reader(0).await?);
         std::io::BufRead::read_until(&mut reader, b'\n', &mut line)
             .map_err(Error::io("read", std::path::Path::new("the log")))?;
         Ok(line)
-    }
-
-    async fn reader(&self, from: u64) -> Result<Box<dyn std::io::Read + std::marker::Send>, Error> {
-        let (reader, read) = oneshot::channel();
-        self.handle.post(Mail::Reader { from, reader }).await?;
-        read.await.map_err(|_| Error::Gone)?
     }
 
     /// Cancels the open turn, closes it in the log, keeps the queue, and lets go of the session.

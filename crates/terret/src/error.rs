@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use terret_core::fact::EndReason;
 use terret_core::id::{Seq, SessionId};
 use terret_core::line::LineError;
 
@@ -119,6 +120,18 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// A question was not answered by what it asked for.
+    #[error("no answer of the type asked for: {why}")]
+    NoAnswer {
+        /// The turn that ended: the question's own, or one it waits behind.
+        turn: u32,
+        /// How it ended.
+        ending: Box<EndReason>,
+        /// Its last answer as the model wrote it.
+        text: String,
+        /// What is wrong.
+        why: String,
+    },
     /// The agent was shut down, or its task is gone.
     #[error("the agent is no longer running")]
     Gone,
@@ -151,6 +164,8 @@ pub enum ErrorKind {
     Busy,
     /// The machine failed us.
     Io,
+    /// A model's answer is not what was asked for.
+    Answer,
 }
 
 impl Error {
@@ -171,6 +186,7 @@ impl Error {
             | Error::NotALog { .. }
             | Error::Changed { .. }
             | Error::MissingPlugin { .. } => ErrorKind::Log,
+            Error::NoAnswer { .. } => ErrorKind::Answer,
             Error::Busy { .. } => ErrorKind::Busy,
             Error::Full { .. } | Error::Poisoned { .. } | Error::Gone | Error::Io { .. } => ErrorKind::Io,
         }

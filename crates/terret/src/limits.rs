@@ -186,3 +186,26 @@ pub const MAX_INDEX_BYTES: u64 = 64 << 20;
 
 /// Largest script file in bytes: scripts are written by hand.
 pub const MAX_SCRIPT_BYTES: u64 = 4 << 20;
+
+// Schemas of answers.
+
+/// Longest name of a schema, in bytes: what OpenAI's endpoints take.
+pub const MAX_SCHEMA_NAME_BYTES: usize = 64;
+
+/// Largest schema of an answer, in bytes: it is told to the model with every question, and some thirty thousand tokens of
+/// it leave little room for anything else. OpenAI's limit is near.
+pub const MAX_OUTPUT_SCHEMA_BYTES: usize = 128 << 10;
+
+/// Parts a schema of an answer may come to with its references followed: far more than anybody writes down, and each is
+/// looked at in less than a microsecond.
+pub const MAX_SCHEMA_PARTS: u64 = 100_000;
+
+/// Places told to the model of an answer that does not fit: with more it should begin anew anyway.
+pub const MAX_VIOLATIONS: usize = 20;
+
+/// What is told of each, in bytes: an enumeration of usual length fits.
+pub const MAX_VIOLATION_BYTES: usize = 400;
+
+/// Longest time one answer is checked, in milliseconds: the largest take a fraction of it, and a schema whose references
+/// multiply would take for ever.
+pub const OUTPUT_CHECK_MS: u64 = 10_000;

@@ -142,6 +142,23 @@ impl Handle {
         Ok(Receipt { id, settled })
     }
 
+    /// Looks at the log's head and the queue.
+    pub async fn look(&self) -> Result<Reading, Error> {
+        let (reading, read) = oneshot::channel();
+        self.post(Mail::Look { reading }).await?;
+        read.await.map_err(|_| Error::Gone)
+    }
+
+    /// The log as it is stored, from this byte on.
+    pub(crate) async fn reader(
+        &self,
+        from: u64,
+    ) -> Result<Box<dyn std::io::Read + std::marker::Send>, Error> {
+        let (reader, read) = oneshot::channel();
+        self.post(Mail::Reader { from, reader }).await?;
+        read.await.map_err(|_| Error::Gone)?
+    }
+
     /// Records something for a plugin; returns once it is durable.
     pub async fn record(&self, record: Record) -> Result<(), Error> {
         self.input(Input::Record(record)).await

@@ -1,5 +1,7 @@
 //! A request as it crosses from the loop to the outside: what hooks propose, what adapters send.
 
+mod output;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +15,8 @@ use terret_core::raw::Raw;
 
 use crate::store::Durable;
 
+pub use output::{OUTPUT_SCHEMA, OutputSchema};
+
 /// What the loop would like to send, before the adapter has its say.
 #[derive(Clone, Debug, Default)]
 pub struct Proposal {
@@ -20,7 +24,8 @@ pub struct Proposal {
     pub provider: String,
     /// Model of the route.
     pub model: String,
-    /// Parameters by name: `max_output_tokens`, `temperature`, `reasoning_effort`, `stop`, `cache_key`.
+    /// Parameters by name: `max_output_tokens`, `temperature`, `reasoning_effort`, `stop`, `cache_key`,
+    /// `output_schema`.
     pub parameters: BTreeMap<String, Raw>,
 }
 

@@ -121,7 +121,7 @@ const TERRET: &[Module] = &[
     Module { name: "mail", uses: "core error" },
     Module { name: "store", uses: "core limits error clock" },
     Module { name: "call", uses: "core store" },
-    Module { name: "request", uses: "core store" },
+    Module { name: "request", uses: "core limits store" },
     Module { name: "model", uses: "core limits error clock request" },
     Module { name: "tool", uses: "core limits error clock call" },
     Module { name: "hook", uses: "core limits error clock call request mail" },

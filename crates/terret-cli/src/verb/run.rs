@@ -10,9 +10,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use terret::agent::{Agent, Status};
-use terret::core::fact::Cause;
+use terret::core::fact::{Cause, EndReason};
 use terret::core::input::Recovery;
 use terret::core::project::TurnSummary;
+use terret::policy::Structured;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args;
@@ -44,8 +45,9 @@ async fn drive(args: args::Run) -> Result<u8, Problem> {
         keep::check(path)?;
     }
     let told = Arc::new(Told::new(&args));
-    let (agent, before) = setup::agent(&args, &told).await?;
-    let run = Run { args, agent, told, before, hung_up: Cell::new(false) };
+    let schema = setup::schema(&args)?;
+    let (agent, before) = setup::agent(&args, &told, schema.as_ref()).await?;
+    let run = Run { args, agent, told, before, schema, hung_up: Cell::new(false) };
     run.told.take_up(run.agent.left_open());
     let output = Output::start(&run.args, &run.agent).await?;
     let shown = run.told.clone();
@@ -68,6 +70,8 @@ struct Run {
     told: Arc<Told>,
     /// What was there before.
     before: Before,
+    /// What the answer has to be.
+    schema: Option<Structured>,
     /// The terminal went away: nobody is left to print for.
     hung_up: Cell<bool>,
 }
@@ -170,9 +174,10 @@ impl Run {
         let _ = agent.shutdown().await;
         told.rest();
         let turns = told.turns();
-        let mut printed = output.finish(agent, &turns, reading.as_ref()).await;
-        if let (Some(path), Some(last)) = (&args.output, turns.last()) {
-            printed = printed.and(keep::keep(path, &last.text).await);
+        let answer = turns.last().and_then(|last| self.answer(last));
+        let mut printed = output.finish(agent, &turns, answer, reading.as_ref()).await;
+        if let (Some(path), Some(answer)) = (&args.output, answer) {
+            printed = printed.and(keep::keep(path, answer).await);
         }
         let progress = idle?;
         if let Some(why) = progress.broken {
@@ -209,6 +214,16 @@ impl Run {
             printed?;
         }
         Ok(turns.last().and_then(|t| t.reason.as_ref()).map_or(0, ending::code))
+    }
+
+    /// The answer of a turn, as it is printed and kept: where it has to satisfy a schema, the JSON that does.
+    fn answer<'t>(&self, turn: &'t TurnSummary) -> Option<&'t str> {
+        match &self.schema {
+            None => Some(&turn.text),
+            // One that was cut or given up is none, whatever it looks like.
+            Some(_) if turn.reason != Some(EndReason::Completed) => None,
+            Some(schema) => schema.read(&turn.text).ok(),
+        }
     }
 
     /// A session that was given up in the middle: the turn is still open in the log.

@@ -18,6 +18,7 @@ mod proxies;
 mod pulled;
 mod queue;
 mod salvage;
+mod schema;
 mod secrets;
 mod server;
 mod signals;

@@ -93,6 +93,8 @@ pub mod code {
     pub const NO_ADAPTER: &str = "NO_ADAPTER";
     /// A hook, a guard or the assembly of the prompt failed.
     pub const HOOK: &str = "HOOK";
+    /// The answer does not satisfy the schema it was asked for, also after it was asked to mend it.
+    pub const OUTPUT_SCHEMA: &str = "OUTPUT_SCHEMA";
     /// Anything we did not foresee.
     pub const UNKNOWN: &str = "UNKNOWN";
 }

@@ -334,7 +334,20 @@ impl Builder {
         });
         let (id, header) = (header.id.clone(), Arc::new(header));
         let (ids, store) = (self.ids, self.store);
-        Ok(Agent { id, handle, _alive: alive, progress, start, header, left_open, ids, registry, store })
+        let asking = Arc::default();
+        Ok(Agent {
+            id,
+            handle,
+            _alive: alive,
+            progress,
+            start,
+            header,
+            left_open,
+            ids,
+            registry,
+            store,
+            asking,
+        })
     }
 }
 

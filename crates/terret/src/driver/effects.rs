@@ -14,7 +14,7 @@ use crate::call::{Done, never_began, unknown_call};
 use crate::error::Error;
 use crate::hook::{FailedAttempt, Stopping};
 use crate::model::Proposal;
-use crate::request::not_the_logged;
+use crate::request::{OUTPUT_SCHEMA, not_the_logged};
 use crate::world::{Reply, words_of};
 
 /// Where a request's configuration comes from: what this run says, else what the log says, else what the
@@ -184,7 +184,9 @@ impl Driver {
         };
         let mut parameters = match header {
             Some(header) => {
-                let chosen = header.parameters.iter().filter(|(name, _)| !header.defaults.contains(name));
+                // What an answer has to be is of the turn that asked for it.
+                let derived = |name: &String| header.defaults.contains(name) || name == OUTPUT_SCHEMA;
+                let chosen = header.parameters.iter().filter(|(name, _)| !derived(name));
                 chosen.map(|(name, value)| (name.clone(), value.clone())).collect()
             }
             None => self.base.default_parameters.clone(),

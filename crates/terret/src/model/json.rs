@@ -67,6 +67,14 @@ impl Json {
         self.push(&compact(raw));
     }
 
+    /// A field whose value is written already.
+    pub(super) fn field(&mut self, name: &str, value: &Json) {
+        self.push(",");
+        self.value(name);
+        self.push(":");
+        self.0.extend_from_slice(&value.0);
+    }
+
     pub(super) fn object(&mut self, fields: &[(&str, Value<'_>)]) {
         for (at, (name, value)) in fields.iter().enumerate() {
             self.push(if at == 0 { "{" } else { "," });

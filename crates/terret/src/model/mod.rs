@@ -23,7 +23,6 @@ mod providers;
 pub mod response;
 pub mod retry_hint;
 pub mod row;
-mod schema;
 pub mod script;
 pub mod sse;
 mod stream;
@@ -45,7 +44,7 @@ pub use provider::{BUILT_IN, ProviderSettings};
 pub use providers::{Models, Providers};
 pub use transport::HttpClient;
 
-pub use crate::request::{ChunkStream, Outgoing, Proposal};
+pub use crate::request::{ChunkStream, OUTPUT_SCHEMA, Outgoing, OutputSchema, Proposal};
 
 /// A proposal an adapter accepted: everything of a header but system text and tools.
 #[derive(Clone, Debug)]

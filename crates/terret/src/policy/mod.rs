@@ -3,10 +3,12 @@
 mod budget;
 mod repeat;
 mod retry;
+mod schema;
 
 pub use budget::Budget;
 pub use repeat::Repeat;
 pub use retry::{Mode, Retry};
+pub use schema::Structured;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;

@@ -1,6 +1,7 @@
 //! Agents in a program: real driver, real log, scripted model.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod answers;
 mod apart;
 mod attempts;
 mod between;

@@ -1,6 +1,6 @@
 //! What a run prints on stdout: the answer, one object, or the log itself.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use terret::agent::{Agent, Reading, Subscription};
 use terret::core::chunk::Usage;
 use terret::core::project::TurnSummary;
@@ -14,7 +14,10 @@ use crate::render;
 /// What goes to stdout.
 pub(super) enum Output {
     Text,
-    Json,
+    /// Whether a schema says what the answer has to be.
+    Json {
+        has_schema: bool,
+    },
     Stream(JoinHandle<Result<(), Problem>>),
 }
 
@@ -23,7 +26,7 @@ impl Output {
         let format = if args.json { Format::StreamJson } else { args.output_format };
         Ok(match format {
             Format::Text => Output::Text,
-            Format::Json => Output::Json,
+            Format::Json => Output::Json { has_schema: args.output_schema.is_some() },
             Format::StreamJson => {
                 let header = agent.header_line().await?;
                 let lines = match agent.header().parent.as_ref().filter(|_| args.fork) {
@@ -42,16 +45,22 @@ impl Output {
         self,
         agent: &Agent,
         turns: &[TurnSummary],
+        answer: Option<&str>,
         reading: Option<&Reading>,
     ) -> Result<(), Problem> {
         let printing = match self {
             Output::Text => {
-                let answer = turns.last().map(|t| t.text.trim_end()).filter(|t| !t.is_empty());
+                let answer = answer.map(str::trim_end).filter(|t| !t.is_empty());
                 let text = answer.map(|text| format!("{text}\n")).unwrap_or_default();
                 spawn_blocking(move || render::out_exact(text.as_bytes()).map(|_| ()))
             }
-            Output::Json => {
-                let text = format!("{}\n", object(agent, turns, reading));
+            Output::Json { has_schema } => {
+                let mut object = object(agent, turns, reading);
+                if has_schema {
+                    object["output"] =
+                        answer.and_then(|json| serde_json::from_str::<Value>(json).ok()).into();
+                }
+                let text = format!("{object}\n");
                 spawn_blocking(move || render::out(text).map(|_| ()))
             }
             // The printer ends by itself once everything written was printed.
@@ -75,7 +84,7 @@ pub(super) async fn joined(printer: JoinHandle<Result<(), Problem>>) -> Result<(
     printer.await.unwrap_or_else(|e| Err(Problem::new(exit::FAILED, format!("the printer broke: {e}"))))
 }
 
-fn object(agent: &Agent, turns: &[TurnSummary], reading: Option<&Reading>) -> serde_json::Value {
+fn object(agent: &Agent, turns: &[TurnSummary], reading: Option<&Reading>) -> Value {
     let last = turns.last();
     let usage = turns.iter().filter_map(|t| t.usage.as_ref()).fold(None, |sum: Option<Usage>, usage| {
         let mut sum = sum.unwrap_or_default();

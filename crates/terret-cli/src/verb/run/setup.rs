@@ -1,5 +1,6 @@
 //! From flags and configuration to a running agent.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +12,12 @@ use terret::core::chunk::code;
 use terret::core::fact::{EndReason, Fact};
 use terret::core::id::Seq;
 use terret::core::line::Event;
+use terret::core::raw::Raw;
+use terret::limits::MAX_OUTPUT_SCHEMA_BYTES;
+use terret::model::compact::compact;
 use terret::model::failure::without_userinfo;
 use terret::model::{Models, Proposal, ProviderSettings, Providers};
-use terret::policy::{Budget, Repeat, Retry};
+use terret::policy::{Budget, Repeat, Retry, Structured};
 use terret::store::{Address, MemoryStore, SALVAGE, Scan};
 use terret::tool::{Permissions, Tool, builtin};
 
@@ -35,7 +39,11 @@ pub(super) struct Before {
 }
 
 /// The agent, and what was there before it.
-pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<(Agent, Before), Problem> {
+pub(super) async fn agent(
+    args: &args::Run,
+    told: &Arc<Told>,
+    schema: Option<&Structured>,
+) -> Result<(Agent, Before), Problem> {
     let here = open::cwd(args.cwd.as_deref())?;
     let id = args.session_id.as_deref().map(fork::new_id).transpose()?;
     let found = session(args, &here, told)?;
@@ -79,6 +87,7 @@ pub(super) async fn agent(args: &args::Run, told: &Arc<Told>) -> Result<(Agent, 
     );
     builder = builder.tools(tools(args)?);
     builder = policies(builder, args, &config);
+    builder = schema.into_iter().fold(builder, |builder, schema| builder.plugin(schema.clone()));
     builder = told.listen(builder);
     if args.ephemeral {
         let agent = builder.store(MemoryStore::default()).create(None).await?;
@@ -326,6 +335,28 @@ fn policies(builder: Builder, args: &args::Run, config: &Config) -> Builder {
     let idle = config.number("idle_timeout_s").map(Duration::from_secs);
     let builder = standard(builder, retry, budget);
     idle.into_iter().fold(builder, Builder::idle_timeout)
+}
+
+/// What the answer has to be, if the flags say it.
+pub(super) fn schema(args: &args::Run) -> Result<Option<Structured>, Problem> {
+    let Some(path) = &args.output_schema else { return Ok(None) };
+    let place = path.display();
+    // One byte more tells that it is too large.
+    let limit = MAX_OUTPUT_SCHEMA_BYTES as u64 + 1;
+    let mut text = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(limit).read_to_string(&mut text))
+        .map_err(|e| Problem::usage(format!("cannot read `{place}`: {e}")))?;
+    if text.len() > MAX_OUTPUT_SCHEMA_BYTES {
+        let what = format!("`{place}` is too large: a schema may have {MAX_OUTPUT_SCHEMA_BYTES} bytes");
+        return Err(Problem::usage(what));
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let schema =
+        Raw::parse(compact(&text)).map_err(|e| Problem::usage(format!("`{place}` is not JSON: {e}")))?;
+    Structured::new(&stem, schema)
+        .map(Some)
+        .map_err(|e| Problem::usage(e.to_string()).fact("file", place.to_string()))
 }
 
 /// The plugins every run has.

@@ -21,8 +21,7 @@ use crate::model::attachment::data_url;
 use crate::model::compact::compact;
 use crate::model::grown::Grown;
 use crate::model::json::{Json, Value};
-use crate::model::schema::is_strict;
-use crate::model::{Blobs, Body, Codec};
+use crate::model::{Blobs, Body, Codec, OUTPUT_SCHEMA, OutputSchema};
 
 /// A version of the codec.
 pub struct OpenAiChat {
@@ -117,7 +116,7 @@ fn head(json: &mut Json, header: &Header, dialect: &Dialect, version: &str) {
     }
     // What we have no name of our own for goes through as it is, sorted by name.
     let ours = ["max_output_tokens", "reasoning_effort", "cache_key", "parallel_tool_calls", "tool_choice"];
-    let has_schema = |name: &str| name == SCHEMA && version != FIRST.name;
+    let has_schema = |name: &str| name == OUTPUT_SCHEMA && version != FIRST.name;
     for (name, raw) in &header.parameters {
         let passes =
             !ours.contains(&name.as_str()) && !RESERVED.contains(&name.as_str()) && !has_schema(name);
@@ -125,8 +124,8 @@ fn head(json: &mut Json, header: &Header, dialect: &Dialect, version: &str) {
             json.raw_field(dialect.name_of(name), raw.get());
         }
     }
-    if let Some(schema) = parameter(SCHEMA).filter(|_| has_schema(SCHEMA)) {
-        response_format(json, dialect.structured_output, schema);
+    if let Some(schema) = OutputSchema::among(&header.parameters).filter(|_| has_schema(OUTPUT_SCHEMA)) {
+        response_format(json, dialect.structured_output, &schema);
     }
     if dialect.store {
         json.raw_field("store", "false");
@@ -186,23 +185,24 @@ fn thinking(json: &mut Json, switch: Thinking, effort: &str) {
     }
 }
 
-/// Our name for the JSON Schema of the answer: an object of a name and the schema.
-const SCHEMA: &str = "output_schema";
-
-fn response_format(json: &mut Json, how: StructuredOutput, schema: &str) {
-    let named = Raw::parse(schema).ok();
-    let part = |name: &str| named.as_ref().and_then(|named| member(named, name));
-    match (how, part("name"), part("schema")) {
-        (StructuredOutput::JsonSchema, Some(name), Some(schema)) => {
-            let strict = is_strict(&schema);
-            let format = format!("{{\"name\":{name},\"strict\":{strict},\"schema\":{schema}}}");
-            json.raw_field(
-                "response_format",
-                &format!("{{\"type\":\"json_schema\",\"json_schema\":{format}}}"),
-            );
+fn response_format(json: &mut Json, how: StructuredOutput, schema: &OutputSchema) {
+    match how {
+        // The answer of a server that holds it to a schema is an object.
+        StructuredOutput::JsonSchema if schema.is_object() => {
+            let mut inner = Json::default();
+            inner.object(&[
+                ("name", Value::Text(&schema.name)),
+                ("strict", Value::Raw(if schema.is_strict() { "true" } else { "false" })),
+                ("schema", Value::Raw(&compact(schema.schema.get()))),
+            ]);
+            let mut format = Json::default();
+            format.object(&[("type", Value::Text("json_schema")), ("json_schema", Value::Json(&inner))]);
+            json.field("response_format", &format);
         }
-        (StructuredOutput::JsonObject, ..) => json.raw_field("response_format", "{\"type\":\"json_object\"}"),
-        (StructuredOutput::None | StructuredOutput::JsonSchema, ..) => {}
+        StructuredOutput::JsonObject if schema.is_object() => {
+            json.raw_field("response_format", "{\"type\":\"json_object\"}");
+        }
+        StructuredOutput::None | StructuredOutput::JsonSchema | StructuredOutput::JsonObject => {}
     }
 }
 
