@@ -20,7 +20,7 @@ use crate::problem::{Problem, exit};
 use crate::render::{self, ending};
 use output::Output;
 use setup::Before;
-pub(crate) use setup::{here, standard};
+pub(crate) use setup::{here, providers, standard};
 use told::Told;
 
 pub(crate) fn run(args: args::Run) -> Result<u8, Problem> {
@@ -170,7 +170,7 @@ impl Run {
         let _ = agent.shutdown().await;
         told.rest();
         let turns = told.turns();
-        let mut printed = output.finish(agent, &turns, reading.as_ref()).await;
+        let mut printed = output.finish(agent, &turns, told.cost(), reading.as_ref()).await;
         if let (Some(path), Some(last)) = (&args.output, turns.last()) {
             printed = printed.and(keep::keep(path, &last.text).await);
         }

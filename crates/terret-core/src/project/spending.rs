@@ -7,7 +7,8 @@ use crate::fact::{Fact, RequestContext};
 use crate::line::Event;
 use crate::price::Usd;
 
-/// Folds events into an amount. Failed attempts count.
+/// Folds events into an amount. Failed attempts count. Tokens that are told of before any request went some way are
+/// of a request that somebody else sent, and count for that one.
 #[derive(Clone, Debug, Default)]
 pub struct Spending {
     context: Option<Arc<RequestContext>>,
@@ -38,21 +39,22 @@ impl Spending {
         if let Fact::RequestContext(context) = &event.fact {
             self.under(Arc::new(context.clone()));
         }
+        let Some(context) = self.context.clone() else { return };
         if let Fact::AssistantMessage(answer) = &event.fact {
             match &answer.usage {
-                Some(usage) => self.count(usage),
+                Some(usage) => self.count(&context, usage),
                 None => self.gap = self.gap.or(Some(Gap::NoUsage)),
             }
         }
         // One that failed before anything was counted mostly cost nothing, and nobody says what it did.
         if let Fact::RequestFailed(failed) = &event.fact {
-            failed.usage.iter().for_each(|usage| self.count(usage));
+            failed.usage.iter().for_each(|usage| self.count(&context, usage));
         }
     }
 
-    fn count(&mut self, usage: &Usage) {
+    fn count(&mut self, context: &RequestContext, usage: &Usage) {
         self.counted = true;
-        match self.context.as_ref().and_then(|context| context.prices.as_ref()) {
+        match &context.prices {
             Some(prices) => self.spent = self.spent.plus(prices.cost(usage)),
             None => self.gap = Some(Gap::NoPrice),
         }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use terret_core::chunk::{Chunk, Failure, code};
-use terret_core::fact::{CallMode, RequestAttempt, RequestContext};
+use terret_core::fact::{CallMode, RequestAttempt};
 use terret_core::id::MsgId;
 use terret_core::input::{Answer, Ready};
 use terret_core::message::Message;
@@ -44,7 +44,7 @@ impl Driver {
 
     /// A request is ready: derive its messages and digests now, after every hook, and keep what will be sent.
     pub(super) fn accepted(&mut self, accepted: Accepted) -> Answer {
-        let Accepted { header, context_window, adapter } = accepted;
+        let Accepted { header, context, adapter } = accepted;
         let header = Arc::new(header);
         // One that was lost with its process was assembled anew: the step keeps it for its retries.
         self.assembly
@@ -55,11 +55,7 @@ impl Driver {
         };
         let digest = self.ledger.folds.request.digest(&header);
         let ready = Ready {
-            context: RequestContext {
-                provider: header.provider.clone(),
-                model: header.model.clone(),
-                context_window,
-            },
+            context,
             attempt: RequestAttempt {
                 // The machine knows which attempt it asked for.
                 turn: 0,

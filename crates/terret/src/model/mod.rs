@@ -4,11 +4,11 @@
 //! and the messages, so that a body can be rebuilt from the log alone.
 
 mod body;
+pub mod catalogue;
 pub mod compact;
 pub mod failure;
 mod grown;
 pub mod http;
-pub mod models;
 pub mod openai_chat;
 pub mod payload;
 pub mod provider;
@@ -26,6 +26,7 @@ use terret_core::message::Message;
 use terret_core::raw::Raw;
 
 pub use body::{BodyCache, Built};
+pub use catalogue::ModelSettings;
 pub use provider::{BUILT_IN, ProviderSettings};
 pub use providers::{Models, Providers};
 

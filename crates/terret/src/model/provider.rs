@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use terret_core::chunk::{Failure, code};
 
 use super::Adapter;
+use super::catalogue::{Configured, Known};
 use super::http::Http;
 use super::openai_chat::adapter::ChatAdapter;
 use super::openai_chat::dialect::Dialect;
@@ -94,6 +95,16 @@ const fn chat(
 pub struct Own {
     /// An HTTP client with the program's own proxies, certificates and limits.
     pub client: Option<reqwest::Client>,
+    /// What it says of models.
+    pub(crate) models: Configured,
+}
+
+impl Own {
+    /// What is known of a provider's models. A local server knows its own best: its names are not looked up.
+    pub(crate) fn known(&self, provider: &str) -> Known {
+        let hosted = BUILT_IN.iter().any(|known| known.name == provider && known.needs_key);
+        Known::new(provider, hosted, self.models.clone())
+    }
 }
 
 /// The adapter of a provider: a built-in, a configured one, or a built-in with settings over it. `env` looks
@@ -140,13 +151,13 @@ pub fn adapter(
     };
     let key = present(variable);
     let missing_key = (needed && key.is_none()).then(|| variable.to_owned());
-    let hosted = built_in.is_some_and(|known| known.needs_key);
+    let models = own.known(name);
     let headers: Vec<(String, String)> = settings.headers.clone().into_iter().collect();
     let mut http = Http::new(&base_url, key, &headers).map_err(|failure| invalid(failure.message))?;
     if let Some(client) = own.client {
         http = http.with_client(client);
     }
-    Ok(Box::new(ChatAdapter { provider: name.to_owned(), dialect, http, hosted, missing_key }))
+    Ok(Box::new(ChatAdapter { provider: name.to_owned(), dialect, http, models, missing_key }))
 }
 
 fn unknown(name: &str) -> Failure {

@@ -17,6 +17,7 @@ mod head;
 mod headers;
 mod hooks;
 mod lifecycle;
+mod money;
 mod order;
 mod parts;
 mod poisoned;

@@ -3,6 +3,7 @@
 use serde_json::json;
 use terret::agent::{Agent, Reading, Subscription};
 use terret::core::chunk::Usage;
+use terret::core::price::Usd;
 use terret::core::project::TurnSummary;
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -42,6 +43,7 @@ impl Output {
         self,
         agent: &Agent,
         turns: &[TurnSummary],
+        cost: Option<Usd>,
         reading: Option<&Reading>,
     ) -> Result<(), Problem> {
         let printing = match self {
@@ -51,7 +53,7 @@ impl Output {
                 spawn_blocking(move || render::out_exact(text.as_bytes()).map(|_| ()))
             }
             Output::Json => {
-                let text = format!("{}\n", object(agent, turns, reading));
+                let text = format!("{}\n", object(agent, turns, cost, reading));
                 spawn_blocking(move || render::out(text).map(|_| ()))
             }
             // The printer ends by itself once everything written was printed.
@@ -75,7 +77,14 @@ pub(super) async fn joined(printer: JoinHandle<Result<(), Problem>>) -> Result<(
     printer.await.unwrap_or_else(|e| Err(Problem::new(exit::FAILED, format!("the printer broke: {e}"))))
 }
 
-fn object(agent: &Agent, turns: &[TurnSummary], reading: Option<&Reading>) -> serde_json::Value {
+fn object(
+    agent: &Agent,
+    turns: &[TurnSummary],
+    cost: Option<Usd>,
+    reading: Option<&Reading>,
+) -> serde_json::Value {
+    // Programs read a number; the log has what it was worked out from.
+    let cost = cost.and_then(|cost| cost.to_string().parse::<f64>().ok());
     let last = turns.last();
     let usage = turns.iter().filter_map(|t| t.usage.as_ref()).fold(None, |sum: Option<Usage>, usage| {
         let mut sum = sum.unwrap_or_default();
@@ -87,7 +96,7 @@ fn object(agent: &Agent, turns: &[TurnSummary], reading: Option<&Reading>) -> se
         "ending": last.and_then(|t| t.reason.clone()),
         "text": last.map(|t| t.text.clone()).unwrap_or_default(),
         "usage": usage,
-        "cost": null,
+        "cost": cost,
         "steps": turns.iter().map(|t| u64::from(t.steps)).sum::<u64>(),
         "parked": reading.map_or(0, |r| r.pending.len()),
         "head": reading.and_then(|r| r.head).map(|(seq, h)| format!("{seq}:{h}")),

@@ -8,8 +8,8 @@ use terret_core::raw::Raw;
 use super::codec::{NAME, RESERVED};
 use super::dialect::Dialect;
 use super::stream;
+use crate::model::catalogue::{Known, Model};
 use crate::model::http::Http;
-use crate::model::models;
 use crate::model::{Adapter, ChunkStream, Outgoing, Prepared, Proposal};
 
 /// Speaks chat completions to one server.
@@ -20,8 +20,8 @@ pub struct ChatAdapter {
     pub dialect: Dialect,
     /// Where it is.
     pub http: Http,
-    /// Whether its model names mean what our table of models says; a local server's may mean anything.
-    pub hosted: bool,
+    /// What is known of its models.
+    pub models: Known,
     /// The environment variable that should hold the key, when it is needed and does not.
     pub missing_key: Option<String>,
 }
@@ -37,12 +37,13 @@ impl Adapter for ChatAdapter {
             return Err(Failure::new(code::INVALID_REQUEST, message));
         }
         check(&proposal.parameters)?;
-        let known = models::find(&proposal.model).filter(|_| self.hosted);
+        let known = self.models.find(&proposal.model);
         let mut parameters = proposal.parameters.clone();
         let mut defaults = Vec::new();
-        if let (Some(limit), false) =
-            (known.map(models::Model::default_output_tokens), parameters.contains_key("max_output_tokens"))
-        {
+        if let (Some(limit), false) = (
+            known.as_ref().and_then(Model::default_output_tokens),
+            parameters.contains_key("max_output_tokens"),
+        ) {
             let limit = Raw::from_value(&limit).map_err(unwritable)?;
             parameters.insert("max_output_tokens".to_owned(), limit);
             defaults.push("max_output_tokens".to_owned());
@@ -52,7 +53,7 @@ impl Adapter for ChatAdapter {
             dialect: Raw::from_value(&self.dialect).map_err(unwritable)?,
             parameters,
             defaults,
-            context_window: known.map(|model| model.context_window),
+            context_window: known.and_then(|model| model.context_window),
         })
     }
 
