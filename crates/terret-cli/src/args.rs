@@ -24,7 +24,7 @@ pub(crate) enum Verb {
     /// either: `read`, `glob` and `grep` look at any file you can read. Use `--permissions read-only` where
     /// changes are too much.
     #[command(visible_alias = "exec")]
-    Run(RunVerb),
+    Run(Box<RunVerb>),
     /// List sessions; look at one; move one to the trash.
     Sessions(Sessions),
     /// Print a session's events.
