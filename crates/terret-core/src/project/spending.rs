@@ -15,17 +15,21 @@ pub struct Spending {
     spent: Usd,
     /// Whether anything was counted.
     counted: bool,
+    /// Whether the open attempt has said anything.
+    streamed: bool,
     /// Why the amount is not the whole truth.
     gap: Option<Gap>,
 }
 
-/// What an amount leaves out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What an amount leaves out; the worst comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gap {
+    /// What was said in a stream that was cut before its tokens were counted.
+    Cut,
+    /// A whole answer whose tokens nobody counted.
+    NoUsage,
     /// Tokens of a route without a price.
     NoPrice,
-    /// An answer whose tokens nobody counted.
-    NoUsage,
 }
 
 impl Spending {
@@ -40,24 +44,33 @@ impl Spending {
             self.under(Arc::new(context.clone()));
         }
         let Some(context) = self.context.clone() else { return };
-        if let Fact::AssistantMessage(answer) = &event.fact {
-            match &answer.usage {
-                Some(usage) => self.count(&context, usage),
-                None => self.gap = self.gap.or(Some(Gap::NoUsage)),
-            }
+        if let Fact::RequestAttempt(_) = &event.fact {
+            self.streamed = false;
         }
-        // One that failed before anything was counted mostly cost nothing, and nobody says what it did.
+        if let Fact::AssistantChunk(_) = &event.fact {
+            self.streamed = true;
+        }
+        if let Fact::AssistantMessage(answer) = &event.fact {
+            let uncounted = if answer.interrupted { Gap::Cut } else { Gap::NoUsage };
+            self.count(&context, answer.usage.as_ref(), Some(uncounted));
+        }
         if let Fact::RequestFailed(failed) = &event.fact {
-            failed.usage.iter().for_each(|usage| self.count(&context, usage));
+            // One that was refused before it said anything cost nothing.
+            self.count(&context, failed.usage.as_ref(), self.streamed.then_some(Gap::Cut));
         }
     }
 
-    fn count(&mut self, context: &RequestContext, usage: &Usage) {
-        self.counted = true;
-        match &context.prices {
-            Some(prices) => self.spent = self.spent.plus(prices.cost(usage)),
-            None => self.gap = Some(Gap::NoPrice),
-        }
+    fn count(&mut self, context: &RequestContext, usage: Option<&Usage>, uncounted: Option<Gap>) {
+        let gap = match (usage, &context.prices) {
+            (Some(usage), Some(prices)) => {
+                self.spent = self.spent.plus(prices.cost(usage));
+                None
+            }
+            (Some(_), None) => Some(Gap::NoPrice),
+            (None, _) => uncounted,
+        };
+        self.counted |= usage.is_some();
+        self.gap = self.gap.max(gap);
     }
 
     /// The way requests go.

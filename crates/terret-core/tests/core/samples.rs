@@ -13,7 +13,6 @@ use terret_core::fact::{
 use terret_core::id::{CallId, Digest};
 use terret_core::line::{SessionHeader, SessionTag};
 use terret_core::message::{Block, CallKind, Form, Message, ProviderData, Role, Source};
-use terret_core::price::Prices;
 use terret_core::raw::Raw;
 
 pub(crate) fn raw(json: &str) -> Raw {
@@ -46,14 +45,9 @@ pub(crate) fn context() -> RequestContext {
         provider: "mock".into(),
         model: "m".into(),
         context_window: Some(128_000),
-        prices: Some(prices()),
-        table: Some("config".into()),
+        prices: None,
+        table: None,
     }
-}
-
-fn prices() -> Prices {
-    serde_json::from_str(r#"{"input":"1.25","output":"10","tiers":[{"above":9,"input":"2","output":"11"}]}"#)
-        .unwrap()
 }
 
 pub(crate) fn attempt(attempt: u32) -> RequestAttempt {

@@ -83,6 +83,8 @@ impl Limit {
             return Some(Cause::Budget { which: "cost".into(), limit: self.limit.micros_up() });
         }
         let reason = match spending.gap()? {
+            // What a stream that was cut has cost nobody says, and it happens to everybody.
+            Gap::Cut => return None,
             Gap::NoPrice => "a request had no price: what was spent is not known",
             Gap::NoUsage => "an answer came without its tokens: what was spent is not known",
         };
