@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
-use terret::agent::{Agent, Builder};
+use terret::agent::{Agent, Builder, Outcome};
 use terret::core::chunk::{Chunk, Failure, Usage, code};
 use terret::core::fact::{CallMode, Cause, EndReason, Fact};
 use terret::core::price::Usd;
@@ -39,8 +39,12 @@ fn dollars(text: &str) -> Budget {
     Budget { cost: Some(text.parse().unwrap()), ..Budget::default() }
 }
 
+async fn outcome(builder: Builder) -> Outcome {
+    builder.create(None).await.unwrap().prompt("go").await.unwrap()
+}
+
 async fn ending(builder: Builder) -> EndReason {
-    builder.create(None).await.unwrap().prompt("go").await.unwrap().ending
+    outcome(builder).await.ending
 }
 
 /// One step: 100 × 2 + 50 × 8 millionths.
@@ -49,19 +53,17 @@ const STEP: &str =
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_has_cost_its_budget_takes_no_further_step() {
-    let with = |budget: &str| {
+    let with = async |budget: &str| {
         let tool = nap(&Notes::default(), CallMode::Exclusive);
-        ending(builder(STEP).tool(tool).plugin(dollars(budget)))
+        let outcome = outcome(builder(STEP).tool(tool).plugin(dollars(budget))).await;
+        (outcome.ending, outcome.steps)
     };
-    let cause = Cause::Budget { which: "cost".into(), limit: 600 };
-    assert_eq!(with("0.0006").await, EndReason::Aborted { cause });
+    let stopped = |limit| EndReason::Aborted { cause: Cause::Budget { which: "cost".into(), limit } };
+    assert_eq!(with("0.0006").await, (stopped(600), 1));
     // The last step may go over it: nobody knows before what an answer costs.
-    assert_eq!(with("0.000601").await, EndReason::Completed);
-    assert_eq!(with("1").await, EndReason::Completed);
-    assert_eq!(
-        with("0").await,
-        EndReason::Aborted { cause: Cause::Budget { which: "cost".into(), limit: 0 } }
-    );
+    assert_eq!(with("0.000601").await, (EndReason::Completed, 2));
+    assert_eq!(with("1").await, (EndReason::Completed, 2));
+    assert_eq!(with("0").await, (stopped(0), 0));
 }
 
 struct Other;

@@ -115,6 +115,7 @@ fn a_local_servers_names_are_not_looked_up() {
     assert!(known(&providers, "openai", "gpt-5").is_some());
     for local in ["ollama", "llamacpp", "vllm", "mine", "script"] {
         assert_eq!(known(&providers, local, "gpt-5"), None, "{local}");
+        assert_eq!(known(&providers, local, "openai/gpt-5"), None, "{local}");
     }
 }
 
