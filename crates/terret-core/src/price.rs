@@ -8,15 +8,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::chunk::Usage;
 
 /// What the tokens of a model cost.
-///
-/// ```
-/// # use terret_core::{chunk::Usage, price::Prices};
-/// let prices: Prices = serde_json::from_str(r#"{"input":"1.25","output":"10","cache_read":"0.125"}"#)?;
-/// let usage = Usage { input_tokens: 1000, output_tokens: 200, cache_read_tokens: Some(4000), ..Usage::default() };
-/// // 1000 × 1.25 + 4000 × 0.125 + 200 × 10 millionths of a dollar.
-/// assert_eq!(prices.cost(&usage).to_string(), "0.00375");
-/// # Ok::<(), serde_json::Error>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Prices {
@@ -63,6 +54,15 @@ impl Prices {
 
     /// What one response cost: each class at its price, all at the tier its input falls into. Exact, without
     /// rounding; an amount beyond what [`Usd`] holds stays there.
+    ///
+    /// ```
+    /// # use terret_core::{chunk::Usage, price::Prices};
+    /// let prices: Prices = serde_json::from_str(r#"{"input":"1.25","output":"10","cache_read":"0.125"}"#)?;
+    /// let usage = Usage { input_tokens: 1000, output_tokens: 200, cache_read_tokens: Some(4000), ..Usage::default() };
+    /// // 1000 × 1.25 + 4000 × 0.125 + 200 × 10 millionths of a dollar.
+    /// assert_eq!(prices.cost(&usage).to_string(), "0.00375");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn cost(&self, usage: &Usage) -> Usd {
         let read = usage.cache_read_tokens.unwrap_or(0);
         let write = usage.cache_write_tokens.unwrap_or(0);

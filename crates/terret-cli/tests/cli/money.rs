@@ -41,6 +41,7 @@ fn a_run_ends_at_its_budget_in_dollars() {
     assert_eq!(contexts[0]["prices"], json!({"input": "3", "output": "15", "cache_read": "0.3"}));
     assert_eq!(contexts[0]["table"], "config");
     place.ok(&["verify", "latest"]);
+    assert!(place.ok(&["log", "latest", "--type", "request/context"]).text().contains(", $3 in, $15 out"));
 
     // The price stands in the log already, and is not written again; this run still knows it. A cache without a
     // price of its own is as dear as other input: (10 + 20) × 3 + 30 × 15.

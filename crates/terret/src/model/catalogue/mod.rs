@@ -80,9 +80,11 @@ pub struct Beside {
 }
 
 impl Model {
-    /// The output limit to ask for where nobody says otherwise; `None` where the model's own is not known.
+    /// The output limit to ask for where nobody says otherwise; `None` where the model's own is not known. At most
+    /// half the window, since servers refuse a request whose input and limit together are more than that.
     pub fn default_output_tokens(&self) -> Option<u64> {
-        self.max_output_tokens.map(|most| most.min(DEFAULT_MAX_OUTPUT_TOKENS))
+        let half = self.context_window.map_or(u64::MAX, |window| (window / 2).max(1));
+        self.max_output_tokens.map(|most| most.min(DEFAULT_MAX_OUTPUT_TOKENS).min(half))
     }
 
     /// What of it holds for its relatives too: limits, but no price and no end.

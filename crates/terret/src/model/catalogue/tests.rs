@@ -159,4 +159,7 @@ fn an_output_limit_is_asked_for_only_where_the_models_own_is_known() {
     assert_eq!(find("openai", "gpt-4o").unwrap().default_output_tokens(), Some(16_384));
     assert_eq!(find("openai", "gpt-5").unwrap().default_output_tokens(), Some(DEFAULT_MAX_OUTPUT_TOKENS));
     assert_eq!(Model::default().default_output_tokens(), None);
+    // One that may fill its whole window with an answer still has to read something.
+    assert_eq!(find("openai", "gpt-4").unwrap().max_output_tokens, Some(8192));
+    assert_eq!(find("openai", "gpt-4").unwrap().default_output_tokens(), Some(4096));
 }
