@@ -4,6 +4,7 @@
 
 mod args;
 mod bench;
+mod catalogue;
 mod docs;
 mod explore;
 mod floor;
@@ -26,6 +27,9 @@ usage: cargo xtask VERB
   tidy  [--root DIR]                    check imports, file sizes, wildcard arms, stray paths, the code
                                         map, the conformance page
   docs  [--check]                       bring the generated parts of docs/ up to date
+  catalogue [--check]                   make the catalogue of models anew, by npm and pip; --check only
+        [--pi-ai V] [--litellm V]       looks whether the committed one is in its form, without a network
+        [--date YYYY-MM-DD]
   explore [--full]                      visit every state of the core under a budget; --full takes minutes
   mutants [--only NAME] [--jobs N]      put known faults into a copy of the core; each must be caught
   sim   [--seeds 2000] [--from 0]       the real driver over a fake world, seed by seed
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
     let outcome = match verb.as_str() {
         "tidy" => tidy::verb(args),
         "docs" => docs::verb(args),
+        "catalogue" => catalogue::verb(args),
         "explore" => explore::verb(args),
         "mutants" => mutants::verb(args),
         "sim" => sim::verb(args),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use terret::core::price::Usd;
 
 /// An agent harness whose every request can be proven, replayed and resumed from one append-only file.
 #[derive(Parser, Debug)]
@@ -40,6 +41,12 @@ pub(crate) enum Verb {
     Fork(Fork),
     /// List the messages that wait in a session; let one go, or take one off.
     Queue(Queue),
+    /// List what is known of models: windows, output limits, prices.
+    ///
+    /// It asks nobody: the list is part of this program. What the configuration says of a model stands over it, and is
+    /// marked with `*`. Prices are US dollars per million tokens; `-` is not known, which is not zero.
+    #[command(after_help = "Example:\n  terret models anthropic\n  terret models gpt-5 --json")]
+    Models(Models),
     /// Look at the installation: places, configuration, keys, damaged logs.
     ///
     /// With paths or `--sessions` at logs only: where each damaged one is damaged, what belongs there, what stands
@@ -131,6 +138,9 @@ pub(crate) struct Run {
     /// Tokens this run may use, read and written, as the provider counts them.
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens_total: Option<u64>,
+    /// US dollars this run may cost, at the prices `terret models` shows; a model without one is not asked.
+    #[arg(long, allow_negative_numbers = true, value_name = "USD", value_parser = dollars)]
+    pub(crate) max_cost: Option<Usd>,
     /// Wall time of this run, in seconds.
     #[arg(long, allow_negative_numbers = true, value_name = "S")]
     pub(crate) timeout: Option<u64>,
@@ -257,6 +267,18 @@ pub(crate) struct Queue {
 }
 
 #[derive(clap::Args, Debug)]
+pub(crate) struct Models {
+    /// Only this provider, or what has this in its name where no provider is called so.
+    pub(crate) provider: Option<String>,
+    /// Print JSON, one object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// One-off configuration, as for `run`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+}
+
+#[derive(clap::Args, Debug)]
 pub(crate) struct Doctor {
     /// Only these logs: a log file, a session's directory, or a home with all its sessions.
     #[arg(value_name = "PATH", conflicts_with_all = ["plugins", "config", "sets"])]
@@ -285,4 +307,11 @@ pub(crate) struct Doctor {
     /// One-off configuration, as for `run`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
+}
+
+/// An amount of money in the unit of budgets, a millionth of a dollar.
+fn dollars(text: &str) -> Result<Usd, String> {
+    let amount: Option<Usd> = text.strip_prefix('$').unwrap_or(text).parse().ok();
+    let exact = amount.filter(|amount| Usd::from_micros(amount.micros_up()) == *amount);
+    exact.ok_or_else(|| "US dollars are a decimal from 0 up with at most six places".to_owned())
 }

@@ -72,6 +72,7 @@ fn dispatch(verb: Verb) -> Result<u8, Problem> {
         Verb::Verify(verify) => verb::verify::verify(&verify),
         Verb::Fork(fork) => verb::fork::fork(&fork),
         Verb::Queue(queue) => verb::queue::queue(&queue),
+        Verb::Models(models) => verb::models::models(&models),
         Verb::Doctor(doctor) => verb::doctor::doctor(&doctor),
         Verb::Schema => verb::schema::schema(),
     }

@@ -181,7 +181,13 @@ fn ready() -> Ready {
         system: Some("You are an agent. ".repeat(100)),
         tools: (0..8).map(tool).collect(),
     };
-    let context = RequestContext { provider: "p".into(), model: "m".into(), context_window: Some(128_000) };
+    let context = RequestContext {
+        provider: "p".into(),
+        model: "m".into(),
+        context_window: Some(128_000),
+        prices: None,
+        table: None,
+    };
     let attempt = RequestAttempt {
         turn: 0,
         step: 0,

@@ -14,6 +14,7 @@ pub mod limits;
 pub mod line;
 pub mod machine;
 pub mod message;
+pub mod price;
 pub mod project;
 pub mod raw;
 pub mod state;

@@ -50,7 +50,13 @@ fn a_piece_of_a_stream_allocates_nothing() {
 fn ready(digest: Digest) -> Ready {
     let (provider, model) = (String::from("p"), String::from("m"));
     Ready {
-        context: RequestContext { provider: provider.clone(), model: model.clone(), context_window: None },
+        context: RequestContext {
+            provider: provider.clone(),
+            model: model.clone(),
+            context_window: None,
+            prices: None,
+            table: None,
+        },
         header: Header {
             provider,
             model,

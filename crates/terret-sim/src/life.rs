@@ -199,6 +199,7 @@ fn builder(world: &World, calm: bool, fs: &SimFs) -> Builder {
     let max = state.dice.below(4);
     let retry = Retry { max, base_ms: 50, cap_ms: 5_000, hint_cap_ms: 60_000, seed, ..Retry::default() };
     let budget = Budget {
+        cost: None,
         steps: state.dice.half().then(|| 1 + state.dice.below(6)),
         tool_calls: state.dice.half().then(|| u64::from(state.dice.below(10))),
         tokens: state.dice.half().then(|| u64::from(state.dice.below(2_000))),

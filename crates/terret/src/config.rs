@@ -122,7 +122,7 @@ impl Config {
         let (name, text) = word
             .split_once('=')
             .ok_or_else(|| Error::Config(format!("`--set {word}` is not `key=value`")))?;
-        let name = name.trim();
+        let name = &with_quotes(name.trim());
         let key = keys::known(name).ok_or_else(|| layer::unknown(name, "--set"))?;
         self.set(key, name, text.trim(), "--set")
     }
@@ -144,7 +144,26 @@ impl Config {
 
     /// The sub-table of a provider, if anything of it is set.
     pub fn provider(&self, name: &str) -> Option<toml::Table> {
-        let prefix = format!("providers.{name}.");
+        self.table("providers", name)
+    }
+
+    /// Names of the configured providers.
+    pub fn providers(&self) -> Vec<String> {
+        self.names("providers")
+    }
+
+    /// The sub-table of a model, if anything of it is set.
+    pub fn model(&self, name: &str) -> Option<toml::Table> {
+        self.table("models", name)
+    }
+
+    /// Names of the configured models, `PROVIDER/MODEL`.
+    pub fn models(&self) -> Vec<String> {
+        self.names("models")
+    }
+
+    fn table(&self, group: &str, name: &str) -> Option<toml::Table> {
+        let prefix = format!("{group}.{}.", keys::quoted(name));
         let mut table = toml::Table::new();
         for (key, set) in self.values.range(prefix.clone()..) {
             let Some(rest) = key.strip_prefix(&prefix) else { break };
@@ -155,7 +174,7 @@ impl Config {
                 Some((sub, name)) => {
                     let inner = table.entry(sub).or_insert_with(|| toml::Table::new().into());
                     if let Some(inner) = inner.as_table_mut() {
-                        inner.insert(name.to_owned(), set.value.clone());
+                        inner.insert(keys::bare(name).to_owned(), set.value.clone());
                     }
                 }
             }
@@ -163,13 +182,12 @@ impl Config {
         (!table.is_empty()).then_some(table)
     }
 
-    /// Names of the configured providers.
-    pub fn providers(&self) -> Vec<String> {
-        let mut names: Vec<String> = self
-            .values
-            .keys()
-            .filter_map(|key| Some(key.strip_prefix("providers.")?.split('.').next()?.to_owned()))
-            .collect();
+    fn names(&self, group: &str) -> Vec<String> {
+        let in_group = |key: &String| {
+            let mut parts = keys::parts(key);
+            (parts.next()? == group).then(|| parts.next())?.map(|name| keys::bare(name).to_owned())
+        };
+        let mut names: Vec<String> = self.values.keys().filter_map(in_group).collect();
         names.dedup();
         names
     }
@@ -211,5 +229,14 @@ impl Config {
             return Vec::new();
         }
         files.iter().filter_map(|file| self.read_file(file).err()).collect()
+    }
+}
+
+/// `models.openai/gpt-4.1.input` with the quotes that TOML wants: on a command line a shell would take them away.
+fn with_quotes(name: &str) -> String {
+    let model = name.strip_prefix("models.").filter(|rest| !rest.contains('"'));
+    match model.and_then(|rest| rest.rsplit_once('.')) {
+        Some((model, key)) => format!("models.{}.{key}", keys::quoted(model)),
+        None => name.to_owned(),
     }
 }

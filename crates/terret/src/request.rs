@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use terret_core::chunk::{Chunk, Failure, code};
-use terret_core::fact::{Header, RequestAttempt};
+use terret_core::fact::{Header, RequestAttempt, RequestContext};
 use terret_core::id::Digest;
 use terret_core::raw::Raw;
 
@@ -55,6 +55,7 @@ pub struct Proposal {
 pub struct Outgoing {
     proof: Durable<RequestAttempt>,
     header: Arc<Header>,
+    context: Option<Arc<RequestContext>>,
     body: Bytes,
     idle_timeout: Duration,
 }
@@ -76,9 +77,19 @@ impl Outgoing {
             (Some(_), None) | (None, Some(_)) => false,
         };
         match same {
-            true => Ok(Outgoing { proof, header, body, idle_timeout }),
+            true => Ok(Outgoing { proof, header, context: None, body, idle_timeout }),
             false => Err(not_the_logged()),
         }
+    }
+
+    /// The same, with what the log says of its route.
+    pub(crate) fn within(self, context: Option<Arc<RequestContext>>) -> Self {
+        Outgoing { context, ..self }
+    }
+
+    /// What the log says of the route: its window and its prices, where they are known.
+    pub fn context(&self) -> Option<&Arc<RequestContext>> {
+        self.context.as_ref()
     }
 
     /// The attempt this is, as the log has it.

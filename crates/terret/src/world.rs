@@ -21,7 +21,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use terret_core::chunk::{Failure, code};
-use terret_core::fact::{Header, RequestAttempt, SeamChanged, ToolSpec};
+use terret_core::fact::{Header, RequestAttempt, RequestContext, SeamChanged, ToolSpec};
 use terret_core::id::SessionId;
 use terret_core::input::{Answer, Record};
 use terret_core::message::Message;
@@ -69,7 +69,7 @@ pub(crate) struct Assembly {
 /// A request accepted by its adapter, before the log has a say.
 pub(crate) struct Accepted {
     pub(crate) header: Header,
-    pub(crate) context_window: Option<u64>,
+    pub(crate) context: RequestContext,
     /// The exact adapter that accepted it; `None` when a plugin must serve it.
     pub(crate) adapter: Option<Arc<dyn Adapter>>,
 }
@@ -215,8 +215,16 @@ impl World {
         };
         let Prepared { wire, dialect, parameters, defaults, context_window } = prepared;
         let Proposal { provider, model, .. } = proposal;
+        let known = self.models.known(&provider, &model).unwrap_or_default();
+        let context = RequestContext {
+            provider: provider.clone(),
+            model: model.clone(),
+            context_window: context_window.or(known.context_window),
+            prices: known.prices,
+            table: known.table,
+        };
         let header = Header { provider, model, wire, dialect, parameters, defaults, system, tools };
-        Ok(Accepted { header, context_window, adapter })
+        Ok(Accepted { header, context, adapter })
     }
 
     /// Sends a request the log durably knows.
@@ -224,12 +232,12 @@ impl World {
         self: Arc<Self>,
         asked: (u32, u32, u32),
         proof: Durable<RequestAttempt>,
-        header: Arc<Header>,
+        (header, context): (Arc<Header>, Option<Arc<RequestContext>>),
         body: Bytes,
         adapter: Option<Arc<dyn Adapter>>,
     ) -> BoxStream<'static, Reply> {
         let outgoing = match Outgoing::new(proof, header, body, self.idle_timeout) {
-            Ok(outgoing) => outgoing,
+            Ok(outgoing) => outgoing.within(context),
             Err(failure) => return one(Reply::Answer(Answer::Broken(failure))),
         };
         let (seams, session) = (self.registry.now(), self.session.clone());

@@ -1,6 +1,9 @@
 //! Endings: in people's words, and as exit codes.
 
 use terret::core::fact::{Cause, EndReason};
+use terret::core::price::Usd;
+
+use super::dollars;
 
 /// How a turn ended, in people's words.
 pub(crate) fn words(reason: &EndReason, attempts: u32) -> String {
@@ -14,6 +17,7 @@ pub(crate) fn words(reason: &EndReason, attempts: u32) -> String {
             Cause::Hook { plugin, reason } => format!("stopped by `{plugin}`: {reason}"),
             Cause::Disposed => "stopped because the process had to end".into(),
             Cause::Budget { which, limit } => match which.as_str() {
+                "cost" => format!("stopped at the budget of {}", dollars(Usd::from_micros(*limit))),
                 "wall-time-ms" => format!("stopped at the budget of {} s", limit / 1000),
                 which => format!("stopped at the budget of {limit} {which}"),
             },

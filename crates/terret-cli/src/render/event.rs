@@ -3,6 +3,7 @@
 use terret::core::chunk::Chunk;
 use terret::core::fact::Fact;
 use terret::core::line::Event;
+use terret::core::price::Rates;
 
 use super::{ending, first_line, one_line, time};
 
@@ -43,10 +44,12 @@ fn summary(fact: &Fact) -> String {
                 h.header.tools.len()
             )
         }
-        Fact::RequestContext(c) => match c.context_window {
-            Some(window) => format!("{}/{}, window {window}", c.provider, c.model),
-            None => format!("{}/{}", c.provider, c.model),
-        },
+        Fact::RequestContext(c) => {
+            let window = c.context_window.map(|window| format!(", window {window}"));
+            let price = |rates: &Rates| format!(", ${} in, ${} out", rates.input, rates.output);
+            let prices = c.prices.as_ref().map(|prices| price(&prices.rates));
+            format!("{}/{}{}{}", c.provider, c.model, window.unwrap_or_default(), prices.unwrap_or_default())
+        }
         Fact::RequestAttempt(a) => match a.bytes {
             Some(bytes) => format!("{}.{}#{}  {bytes} bytes, {}", a.turn, a.step, a.attempt, a.digest),
             None => format!("{}.{}#{}  {}", a.turn, a.step, a.attempt, a.digest),

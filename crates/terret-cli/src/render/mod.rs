@@ -12,6 +12,8 @@ pub(crate) use plain::plain;
 
 use std::io::{ErrorKind, IsTerminal, Write};
 
+use terret::core::price::Usd;
+
 use crate::problem::{Problem, exit};
 
 /// Prints to stdout, byte for byte. `false`: the reader went away, which ends the printing quietly. Anything
@@ -44,6 +46,13 @@ pub(crate) fn out_exact(text: &[u8]) -> Result<bool, Problem> {
 /// Prints a line to stderr. Nowhere is left to say that stderr is closed, and it stops no work.
 pub(crate) fn err(line: impl std::fmt::Display) {
     status::print_over(&format!("{}\n", plain(&line.to_string())));
+}
+
+/// An amount of money, with cents at least: `$0.50`.
+pub(crate) fn dollars(amount: Usd) -> String {
+    let text = amount.to_string();
+    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+    format!("${whole}.{part:0<2}")
 }
 
 /// The first line of a text, cut to a width.

@@ -3,6 +3,7 @@
 pub(crate) mod doctor;
 pub(crate) mod fork;
 pub(crate) mod log;
+pub(crate) mod models;
 pub(crate) mod point;
 pub(crate) mod queue;
 pub(crate) mod run;

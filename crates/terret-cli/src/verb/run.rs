@@ -21,7 +21,7 @@ use crate::problem::{Problem, exit};
 use crate::render::{self, ending};
 use output::Output;
 use setup::Before;
-pub(crate) use setup::{here, settings, standard};
+pub(crate) use setup::{here, providers, settings, standard};
 use told::Told;
 
 pub(crate) fn run(args: args::Run) -> Result<u8, Problem> {
@@ -175,7 +175,7 @@ impl Run {
         told.rest();
         let turns = told.turns();
         let answer = turns.last().and_then(|last| self.answer(last));
-        let mut printed = output.finish(agent, &turns, answer, reading.as_ref()).await;
+        let mut printed = output.finish(agent, &turns, answer, told.cost(), reading.as_ref()).await;
         if let (Some(path), Some(answer)) = (&args.output, answer) {
             printed = printed.and(keep::keep(path, answer).await);
         }

@@ -56,7 +56,8 @@ fn doctor_prints_where_plugins_stand() {
     let text = place.ok(&["doctor", "--plugins"]).text();
     assert!(text.contains("budget → retry → repeat"), "{text}");
     assert!(text.contains("agent/request-error      retry"), "{text}");
-    assert!(text.contains("session/event            budget → repeat"), "{text}");
+    assert!(text.contains("llm/stream               budget\n"), "{text}");
+    assert!(text.contains("session/event            budget → budget → repeat"), "{text}");
     let quiet =
         ["guards", "agent/turn-stopping", "tools/result", "agent/status", "agent/error", "agent/inbox"];
     for seam in quiet {

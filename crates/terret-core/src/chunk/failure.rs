@@ -91,6 +91,8 @@ pub mod code {
     pub const RECONSTRUCTION: &str = "RECONSTRUCTION";
     /// Nobody serves this route.
     pub const NO_ADAPTER: &str = "NO_ADAPTER";
+    /// There is a budget for money, and the route has no price.
+    pub const NO_PRICE: &str = "NO_PRICE";
     /// A hook, a guard or the assembly of the prompt failed.
     pub const HOOK: &str = "HOOK";
     /// The answer does not satisfy the schema it was asked for, also after it was asked to mend it.

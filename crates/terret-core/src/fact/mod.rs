@@ -136,7 +136,7 @@ facts! {
     /// Written when a request's configuration differs from the last header, and as the first of each writer.
     /// Its absence before an attempt means: as before.
     "request/header" RequestHeader(RequestHeader) Plain;
-    /// Written when provider, model or window differ from the last one. Absence: as before.
+    /// Written when provider, model, window or prices differ from the last one. Absence: as before.
     "request/context" RequestContext(RequestContext) Plain;
     /// Written before a request is sent, and synced. Its absence means that request was never sent.
     "request/attempt" RequestAttempt(RequestAttempt) Barrier;

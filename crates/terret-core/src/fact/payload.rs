@@ -8,6 +8,7 @@ use super::{CallMode, Cause, EffectClass, EndReason, HeaderReason, Lane, Next, O
 use crate::chunk::{Chunk, Failure, Finish, Usage};
 use crate::id::{CallId, Digest, MsgId, Seq};
 use crate::message::{Block, Message};
+use crate::price::Prices;
 use crate::raw::Raw;
 
 macro_rules! payloads {
@@ -174,6 +175,12 @@ payloads! {
         /// Its window, in tokens, where known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         context_window: Option<u64>,
+        /// What its tokens cost; absent where that is not known. Absence is not zero.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prices: Option<Prices>,
+        /// Where the prices are from: a table and its version, `config`, or both.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        table: Option<String>,
     }
     /// Payload of `request/attempt`.
     RequestAttempt {

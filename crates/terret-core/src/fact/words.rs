@@ -117,7 +117,8 @@ pub enum Cause {
     Disposed,
     /// A budget is used up.
     Budget {
-        /// Which, unit last: `steps`, `tool-calls`, `tokens`, `wall-time-ms`.
+        /// Which, unit last: `steps`, `tool-calls`, `tokens`, `wall-time-ms`; `cost` is in millionths of a US
+        /// dollar.
         which: String,
         /// Its limit.
         limit: u64,

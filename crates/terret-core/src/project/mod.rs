@@ -5,10 +5,12 @@ mod brackets;
 mod messages;
 mod open_turn;
 mod request;
+mod spending;
 mod turns;
 
 pub use brackets::Brackets;
 pub use messages::{Messages, Projected};
 pub use open_turn::OpenTurn;
 pub use request::Request;
+pub use spending::{Gap, Spending};
 pub use turns::{TurnSummary, Turns};

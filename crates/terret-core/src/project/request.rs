@@ -12,7 +12,7 @@ use crate::line::Event;
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     header: Option<Arc<Header>>,
-    context: Option<RequestContext>,
+    context: Option<Arc<RequestContext>>,
     messages: Messages,
     running: Option<Running>,
 }
@@ -32,7 +32,7 @@ impl Request {
             self.header = Some(Arc::new(header.header.clone()));
         }
         if let Fact::RequestContext(context) = &event.fact {
-            self.context = Some(context.clone());
+            self.context = Some(Arc::new(context.clone()));
         }
         self.messages.fold(event);
     }
@@ -43,7 +43,7 @@ impl Request {
     }
 
     /// The last request context.
-    pub fn context(&self) -> Option<&RequestContext> {
+    pub fn context(&self) -> Option<&Arc<RequestContext>> {
         self.context.as_ref()
     }
 

@@ -14,5 +14,6 @@ mod permute;
 mod projections;
 mod rules;
 mod samples;
+mod spending;
 mod table;
 mod versions;

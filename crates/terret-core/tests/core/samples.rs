@@ -41,7 +41,13 @@ pub(crate) fn header() -> Header {
 }
 
 pub(crate) fn context() -> RequestContext {
-    RequestContext { provider: "mock".into(), model: "m".into(), context_window: Some(128_000) }
+    RequestContext {
+        provider: "mock".into(),
+        model: "m".into(),
+        context_window: Some(128_000),
+        prices: None,
+        table: None,
+    }
 }
 
 pub(crate) fn attempt(attempt: u32) -> RequestAttempt {

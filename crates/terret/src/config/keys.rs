@@ -26,6 +26,10 @@ pub enum Kind {
     Texts,
     /// Text, true or false, or a list of texts: what it stands for decides.
     Column,
+    /// `true` or `false`.
+    Flag,
+    /// A price, as text or number.
+    Price,
 }
 
 const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
@@ -38,6 +42,28 @@ pub const KEYS: &[Key] = &[
     key("max_retries", Kind::Number, "5", "Retries a step may use after failures that may pass."),
     key("max_steps", Kind::Number, "none", "Steps a turn may take."),
     key("model", Kind::Text, "none", "The model to ask: `PROVIDER/MODEL`, `script:demo` or `script:FILE`."),
+    key(
+        "models.*.cache_read",
+        Kind::Price,
+        "by catalogue",
+        "Price of input read from a cache, in US dollars per million tokens; as `input` where nobody says.",
+    ),
+    key(
+        "models.*.cache_write",
+        Kind::Price,
+        "by catalogue",
+        "Price of input written to a cache, in US dollars per million tokens; as `input` where nobody says.",
+    ),
+    key(
+        "models.*.context_window",
+        Kind::Number,
+        "by catalogue",
+        "Input and output together, in tokens, of the model `PROVIDER/MODEL`: `[models.\"openai/gpt-5\"]`.",
+    ),
+    key("models.*.images", Kind::Flag, "by catalogue", "Whether it sees images."),
+    key("models.*.input", Kind::Price, "by catalogue", "Price of input, in US dollars per million tokens."),
+    key("models.*.max_output_tokens", Kind::Number, "by catalogue", "The most it says in one answer."),
+    key("models.*.output", Kind::Price, "by catalogue", "Price of output, in US dollars per million tokens."),
     key(
         "permissions",
         Kind::Choice(&["read-only", "workspace-write", "full"]),
@@ -92,20 +118,45 @@ pub(super) fn known(name: &str) -> Option<&'static Key> {
 
 /// Whether `name` has the shape of `pattern`.
 pub(super) fn fits(pattern: &str, name: &str) -> bool {
-    let (mut p, mut n) = (pattern.split('.'), name.split('.'));
+    let (mut p, mut n) = (pattern.split('.'), parts(name));
     loop {
         match (p.next(), n.next()) {
             (None, None) => return true,
-            (Some("*"), Some(part)) if !part.is_empty() => {}
+            (Some("*"), Some(part)) if !bare(part).is_empty() => {}
             (Some(want), Some(part)) if want == part => {}
             _ => return false,
         }
     }
 }
 
+/// The parts of a dotted name, as TOML has them: a part in quotes may hold dots.
+pub(super) fn parts(name: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(name);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let quoted = text.strip_prefix('"').and_then(|inside| inside.find('"')).map_or(0, |at| at + 2);
+        let end = text[quoted..].find('.').map(|at| quoted + at);
+        rest = end.map(|end| &text[end + 1..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    })
+}
+
+/// A part without its quotes.
+pub(super) fn bare(part: &str) -> &str {
+    part.strip_prefix('"').and_then(|part| part.strip_suffix('"')).unwrap_or(part)
+}
+
+/// A name as a part: in quotes where it has to be.
+pub(super) fn quoted(name: &str) -> String {
+    match name.contains(['.', '/', ':', ' ']) {
+        true => format!("\"{name}\""),
+        false => name.to_owned(),
+    }
+}
+
 /// The key whose name is nearest to `name`, in the words of `name` where the pattern leaves them open.
 pub(super) fn nearest(name: &str) -> Option<String> {
-    let words: Vec<&str> = name.split('.').collect();
+    let words: Vec<&str> = parts(name).collect();
     let candidate = |key: &Key| {
         let filled = key.name.split('.').enumerate();
         let parts: Vec<&str> =

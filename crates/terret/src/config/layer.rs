@@ -7,6 +7,7 @@ use toml::de::{DeTable, DeValue};
 use super::Set;
 use super::keys::{self, Key, Kind};
 use crate::error::Error;
+use crate::model::catalogue;
 
 /// Reads one file's text.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<(String, Set)>, Error> {
@@ -28,8 +29,8 @@ fn walk(
 ) -> Result<(), Error> {
     for (name, value) in table.iter() {
         let dotted = match prefix {
-            "" => name.get_ref().to_string(),
-            _ => format!("{prefix}.{}", name.get_ref()),
+            "" => keys::quoted(name.get_ref()),
+            _ => format!("{prefix}.{}", keys::quoted(name.get_ref())),
         };
         let origin = format!("{}:{}", path.display(), line_of(text, name.span().start));
         let known = keys::known(&dotted);
@@ -50,7 +51,7 @@ fn walk(
 /// Whether keys begin with this name.
 fn is_prefix(dotted: &str) -> bool {
     keys::KEYS.iter().any(|key| {
-        let head: Vec<&str> = key.name.split('.').take(dotted.split('.').count()).collect();
+        let head: Vec<&str> = key.name.split('.').take(keys::parts(dotted).count()).collect();
         head.len() < key.name.split('.').count() && keys::fits(&head.join("."), dotted)
     })
 }
@@ -63,6 +64,8 @@ pub(super) fn value(key: &Key, text: &str, origin: &str) -> Result<toml::Value, 
         Kind::Texts => {
             Some(toml::Value::Array(text.split(',').map(|t| t.trim().to_owned().into()).collect()))
         }
+        Kind::Flag => text.parse::<bool>().ok().map(toml::Value::Boolean),
+        Kind::Price => Some(toml::Value::String(text.to_owned())),
     };
     value.and_then(|value| fits(key, value)).ok_or_else(|| wrong(key, key.name, origin))
 }
@@ -75,6 +78,8 @@ fn fits(key: &Key, value: toml::Value) -> Option<toml::Value> {
         (Kind::Choice(words), toml::Value::String(word)) => words.contains(&word.as_str()),
         (Kind::Column, toml::Value::String(_) | toml::Value::Boolean(_)) => true,
         (Kind::Texts | Kind::Column, toml::Value::Array(items)) => items.iter().all(|item| item.is_str()),
+        (Kind::Flag, toml::Value::Boolean(_)) => true,
+        (Kind::Price, value) => catalogue::rate(value).is_some(),
         _ => false,
     };
     fits.then_some(value)
@@ -83,8 +88,9 @@ fn fits(key: &Key, value: toml::Value) -> Option<toml::Value> {
 fn plain(value: &DeValue<'_>) -> Option<toml::Value> {
     Some(match value {
         DeValue::String(text) => toml::Value::String(text.to_string()),
-        DeValue::Boolean(is) => toml::Value::Boolean(*is),
         DeValue::Integer(n) => toml::Value::Integer(i64::from_str_radix(n.as_str(), n.radix()).ok()?),
+        DeValue::Float(n) => toml::Value::Float(n.as_str().parse().ok()?),
+        DeValue::Boolean(flag) => toml::Value::Boolean(*flag),
         DeValue::Array(items) => {
             let items: Option<Vec<_>> = items.iter().map(|item| plain(item.get_ref())).collect();
             toml::Value::Array(items?)
@@ -100,6 +106,8 @@ fn wrong(key: &Key, name: &str, origin: &str) -> Error {
         Kind::Choice(words) => format!("one of {}", words.join(", ")),
         Kind::Texts => "a list of texts".to_owned(),
         Kind::Column => "text, true, false or a list of texts".to_owned(),
+        Kind::Flag => "true or false".to_owned(),
+        Kind::Price => catalogue::PRICE.to_owned(),
     };
     Error::Config(format!("`{name}` ({origin}) takes {wants}"))
 }

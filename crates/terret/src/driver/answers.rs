@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use terret_core::chunk::{Chunk, Failure, code};
-use terret_core::fact::{CallMode, RequestAttempt, RequestContext, ToolSpec};
+use terret_core::fact::{CallMode, RequestAttempt, ToolSpec};
 use terret_core::id::{Digest, MsgId};
 use terret_core::input::{Answer, Ready};
 use terret_core::message::Message;
@@ -45,7 +45,7 @@ impl Driver {
 
     /// A request is ready: derive its messages and digests now, after every hook, and keep what will be sent.
     pub(super) fn accepted(&mut self, accepted: Accepted) -> Answer {
-        let Accepted { mut header, context_window, adapter } = accepted;
+        let Accepted { mut header, context, adapter } = accepted;
         if let Some(last) = self.ledger.folds.request.header() {
             in_order_of(&last.tools, &mut header.tools);
         }
@@ -64,11 +64,7 @@ impl Driver {
         };
         let digest = self.ledger.folds.request.digest(&header);
         let ready = Ready {
-            context: RequestContext {
-                provider: header.provider.clone(),
-                model: header.model.clone(),
-                context_window,
-            },
+            context,
             attempt: RequestAttempt {
                 // The machine knows which attempt it asked for.
                 turn: 0,

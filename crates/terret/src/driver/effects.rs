@@ -155,7 +155,8 @@ impl Driver {
         match self.sending.take().filter(logged) {
             Some(Sending { header, body, adapter, .. }) => {
                 let body = body.unwrap_or_default();
-                let stream = self.world.clone().stream(asked, proof, header, body, adapter);
+                let way = (header, self.ledger.folds.request.context().cloned());
+                let stream = self.world.clone().stream(asked, proof, way, body, adapter);
                 self.running.insert(question, contained(question, stream));
             }
             None => {

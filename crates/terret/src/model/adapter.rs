@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use terret_core::chunk::{Failure, code};
 use terret_core::raw::Raw;
 
+use super::catalogue::{Known, Model};
 use super::http::Http;
 use super::row::Row;
 use super::wire::Wire;
-use super::{Adapter, ChunkStream, Outgoing, Prepared, Proposal, models, stream};
+use super::{Adapter, ChunkStream, Outgoing, Prepared, Proposal, stream};
 
 /// Speaks one wire to one server.
 pub(super) struct WireAdapter {
@@ -20,8 +21,8 @@ pub(super) struct WireAdapter {
     pub row: Row,
     /// Where it is.
     pub http: Http,
-    /// Whether its model names mean what our table of models says; a local server's may mean anything.
-    pub hosted: bool,
+    /// What is known of its models.
+    pub models: Known,
     /// The environment variable that should hold the key, when it is needed and does not.
     pub missing_key: Option<String>,
 }
@@ -37,12 +38,13 @@ impl Adapter for WireAdapter {
             return Err(Failure::new(code::INVALID_REQUEST, message));
         }
         check(self.wire, &proposal.parameters)?;
-        let dialect = self.row.effective(&proposal.model)?;
+        let known = self.models.find(&proposal.model);
+        let sees = known.as_ref().and_then(|model| model.images);
+        let dialect = self.row.effective(&proposal.model, sees)?;
         self.accepts(proposal, &dialect)?;
-        let known = models::find(&proposal.model).filter(|_| self.hosted);
         let mut parameters = proposal.parameters.clone();
         let mut defaults = Vec::new();
-        let limit = known.map(models::Model::default_output_tokens).or(self.wire.output_tokens);
+        let limit = known.as_ref().and_then(Model::default_output_tokens).or(self.wire.output_tokens);
         if let (Some(limit), false) = (limit, parameters.contains_key("max_output_tokens")) {
             let limit = Raw::from_value(&limit).map_err(unwritable)?;
             parameters.insert("max_output_tokens".to_owned(), limit);
@@ -53,7 +55,7 @@ impl Adapter for WireAdapter {
             dialect,
             parameters,
             defaults,
-            context_window: known.map(|model| model.context_window),
+            context_window: known.and_then(|model| model.context_window),
         })
     }
 

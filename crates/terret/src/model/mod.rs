@@ -7,6 +7,7 @@ mod adapter;
 pub mod anthropic_messages;
 mod attachment;
 mod body;
+pub mod catalogue;
 #[cfg_attr(not(feature = "http"), path = "no_client.rs")]
 mod client;
 pub mod compact;
@@ -15,7 +16,6 @@ mod grown;
 pub mod http;
 mod ids;
 mod json;
-pub mod models;
 pub mod openai_chat;
 pub mod payload;
 pub mod provider;
@@ -40,6 +40,7 @@ use terret_core::message::Message;
 use terret_core::raw::Raw;
 
 pub use body::{BodyCache, Built};
+pub use catalogue::ModelSettings;
 pub use provider::{BUILT_IN, ProviderSettings};
 pub use providers::{Models, Providers};
 pub use transport::HttpClient;

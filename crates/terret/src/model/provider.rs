@@ -8,6 +8,7 @@ use terret_core::chunk::{Failure, code};
 
 use super::Adapter;
 use super::adapter::WireAdapter;
+use super::catalogue::{Configured, Known};
 use super::http::Http;
 use super::row::Row;
 use super::script::ScriptAdapter;
@@ -110,6 +111,16 @@ pub struct Own {
     pub client: Option<Arc<dyn HttpClient>>,
     /// Further headers of every request. Those of the settings win.
     pub headers: Vec<(String, String)>,
+    /// What it says of models.
+    pub(crate) models: Configured,
+}
+
+impl Own {
+    /// What is known of a provider's models. A local server knows its own best: its names are not looked up.
+    pub(crate) fn known(&self, provider: &str) -> Known {
+        let hosted = BUILT_IN.iter().any(|known| known.name == provider && known.needs_key);
+        Known::new(provider, hosted, self.models.clone())
+    }
 }
 
 /// What a provider comes to: a built-in, a configured one, or a built-in with settings over it.
@@ -126,8 +137,6 @@ pub struct Resolved {
     pub needs_key: bool,
     /// The header that carries the key.
     pub auth: Auth,
-    /// Whether its model names mean what the table of models says; a local server's may mean anything.
-    pub hosted: bool,
 }
 
 /// What this provider comes to. `env` looks up environment variables.
@@ -174,7 +183,6 @@ pub fn resolve(
         api_key_env: api_key_env.to_owned(),
         needs_key,
         auth: named.unwrap_or_else(|| wire.auth.clone()),
-        hosted: built_in.is_some_and(|known| known.needs_key),
     })
 }
 
@@ -188,17 +196,17 @@ pub fn adapter(
     if name == "script" && settings.is_none() {
         return Ok(Box::new(ScriptAdapter::new()));
     }
-    let Resolved { wire, base_url, row, api_key_env, needs_key, auth, hosted } =
-        resolve(name, settings, env)?;
+    let Resolved { wire, base_url, row, api_key_env, needs_key, auth } = resolve(name, settings, env)?;
     let key = present(&api_key_env, env);
     let missing_key = (needs_key && key.is_none()).then_some(api_key_env);
-    let effective = row.effective("")?;
+    let effective = row.effective("", None)?;
+    let models = own.known(name);
     let fixed = (wire.headers)(&effective).into_iter().map(|(name, value)| (name.to_owned(), value));
     let further = settings.map(|settings| settings.headers.clone()).unwrap_or_default();
     let headers: Vec<(String, String)> = fixed.chain(own.headers).chain(further).collect();
     let http = Http::new(&base_url, key.map(|key| (auth, key)), &headers, own.client);
     let http = http.map_err(|failure| invalid(name, failure.message))?;
-    Ok(Box::new(WireAdapter { wire, provider: name.to_owned(), row, http, hosted, missing_key }))
+    Ok(Box::new(WireAdapter { wire, provider: name.to_owned(), row, http, models, missing_key }))
 }
 
 /// A variable that is set to something.

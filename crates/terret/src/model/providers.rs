@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use terret_core::chunk::Failure;
 
 use super::Adapter;
+use super::catalogue::{Model, ModelSettings};
 use super::provider::{self, Own, ProviderSettings};
 use super::script::ScriptAdapter;
 use super::transport::HttpClient;
@@ -14,6 +15,12 @@ use super::transport::HttpClient;
 pub trait Models: Send + Sync {
     /// The adapter, or why there is none.
     fn adapter(&self, provider: &str) -> Result<Arc<dyn Adapter>, Failure>;
+
+    /// What is known of a model: its window where the adapter does not say, and its price.
+    fn known(&self, provider: &str, model: &str) -> Option<Model> {
+        let _ = (provider, model);
+        None
+    }
 }
 
 type Env = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -36,6 +43,13 @@ impl Providers {
     /// Adds a provider, or settings over a built-in one.
     pub fn with(mut self, name: &str, settings: ProviderSettings) -> Self {
         self.settings.insert(name.to_owned(), settings);
+        self
+    }
+
+    /// Says something of a model: over the catalogue, or of one that it does not list.
+    pub fn with_model(mut self, provider: &str, model: &str, settings: ModelSettings) -> Self {
+        let name = (provider.to_owned(), model.to_owned());
+        Arc::make_mut(&mut self.own.models).insert(name, settings);
         self
     }
 
@@ -74,5 +88,9 @@ impl Models for Providers {
         };
         made.insert(name.to_owned(), adapter.clone());
         Ok(adapter)
+    }
+
+    fn known(&self, provider: &str, model: &str) -> Option<Model> {
+        self.own.known(provider).find(model)
     }
 }

@@ -33,14 +33,26 @@ impl Row {
         row.merged("").map(|_| row)
     }
 
-    /// The row as it is for this model, for the header of a request.
-    pub fn effective(&self, model: &str) -> Result<Raw, Failure> {
-        self.merged(model).map_err(|what| Failure::new(code::INVALID_REQUEST, what))
+    /// The row as it is for this model, for the header of a request. A model that is known to see nothing gets words
+    /// in the place of pictures, unless configuration says what it gets.
+    pub fn effective(&self, model: &str, sees_images: Option<bool>) -> Result<Raw, Failure> {
+        let row = self.merged(model);
+        let row = match sees_images {
+            Some(false) if !self.quirks.contains_key("images") => row.and_then(|row| self.blind(&row)),
+            Some(_) | None => row,
+        };
+        row.map_err(|what| Failure::new(code::INVALID_REQUEST, what))
+    }
+
+    fn blind(&self, row: &Raw) -> Result<Raw, String> {
+        let mut columns: Map<String, Value> = serde_json::from_str(row.get()).unwrap_or_default();
+        columns.insert("images".to_owned(), Value::from("placeholder"));
+        (self.wire.typed)(&Value::Object(columns).to_string()).map_err(|error| error.to_string())
     }
 
     /// The same, column by column.
-    pub fn columns(&self, model: &str) -> Result<Vec<Column>, Failure> {
-        let effective = self.effective(model)?;
+    pub fn columns(&self, model: &str, sees_images: Option<bool>) -> Result<Vec<Column>, Failure> {
+        let effective = self.effective(model, sees_images)?;
         let columns: Map<String, Value> = serde_json::from_str(effective.get()).unwrap_or_default();
         let column = |(name, value): (String, Value)| {
             let quirk = self.quirks.contains_key(&name);
@@ -101,7 +113,7 @@ mod tests {
 
     fn row(quirks: &str) -> Result<String, String> {
         let row = Row::new(&WIRE, "vllm", toml::from_str(quirks).unwrap())?;
-        Ok(row.effective("m").unwrap().get().to_owned())
+        Ok(row.effective("m", None).unwrap().get().to_owned())
     }
 
     #[test]

@@ -8,9 +8,11 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use terret_core::chunk::{Failure, Usage};
 use terret_core::fact::{Cause, Fact, Outcome};
+use terret_core::price::Usd;
 use tokio::task::AbortHandle;
 
 use super::cancel;
+use super::cost::Limit;
 use crate::call::{Call, Done};
 use crate::hook::{Admission, Listener, Next, Order, Phase, Plugin, PreStep, Seams, Verdict};
 
@@ -23,6 +25,9 @@ pub struct Budget {
     pub tool_calls: Option<u64>,
     /// Tokens, read and written, from the installation on, as the provider counts them. Failed attempts count.
     pub tokens: Option<u64>,
+    /// Money, from the installation on, at the prices the log has. Failed attempts count. No request goes out that
+    /// has no price; an answer without its tokens ends the turn.
+    pub cost: Option<Usd>,
     /// Wall time, from the installation on.
     pub wall_time: Option<Duration>,
 }
@@ -31,7 +36,8 @@ impl Budget {
     /// Every budget there is, at limits nobody reaches: to see where they listen.
     pub fn all() -> Self {
         let wall_time = Some(Duration::from_secs(1 << 30));
-        Budget { steps: Some(u32::MAX), tool_calls: Some(u64::MAX), tokens: Some(u64::MAX), wall_time }
+        let cost = Some(Usd::from_micros(u64::MAX));
+        Budget { steps: Some(u32::MAX), tool_calls: Some(u64::MAX), tokens: Some(u64::MAX), cost, wall_time }
     }
 }
 
@@ -55,6 +61,9 @@ impl Plugin for Budget {
             seams.events.add(Arc::new(move |event| {
                 used.fetch_add(tokens_of(&event.fact), Ordering::Relaxed);
             }));
+        }
+        if let Some(limit) = self.cost {
+            Limit::install(limit, seams);
         }
         if let Some(limit) = self.tool_calls {
             let used = Arc::new(AtomicU64::new(0));
@@ -90,7 +99,7 @@ impl Listener<PreStep, Result<Verdict, Failure>> for Steps {
     ) -> BoxFuture<'a, Result<Verdict, Failure>> {
         if question.step > self.limit {
             let cause = Cause::Budget { which: "steps".into(), limit: u64::from(self.limit) };
-            return cancel(&question, cause);
+            return cancel(&question.agent, cause);
         }
         next.run(question)
     }
@@ -112,7 +121,9 @@ impl Listener<PreStep, Result<Verdict, Failure>> for UsedUp {
         next: Next<'a, PreStep, Result<Verdict, Failure>>,
     ) -> BoxFuture<'a, Result<Verdict, Failure>> {
         match self.used.load(Ordering::Relaxed) >= self.at {
-            true => cancel(&question, Cause::Budget { which: self.which.to_owned(), limit: self.limit }),
+            true => {
+                cancel(&question.agent, Cause::Budget { which: self.which.to_owned(), limit: self.limit })
+            }
             false => next.run(question),
         }
     }
@@ -172,7 +183,7 @@ impl Listener<PreStep, Result<Verdict, Failure>> for WallTime {
         let limit = u64::try_from(self.limit.as_millis()).unwrap_or(u64::MAX);
         let cause = Cause::Budget { which: "wall-time-ms".into(), limit };
         if tokio::time::Instant::now() >= self.deadline {
-            return cancel(&question, cause);
+            return cancel(&question.agent, cause);
         }
         // The time also runs out in the middle of a stream or a tool.
         let (agent, deadline) = (question.agent.clone(), self.deadline);

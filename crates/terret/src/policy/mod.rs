@@ -1,11 +1,13 @@
 //! Policies: ordinary plugins, through the seams only.
 
 mod budget;
+mod cost;
 mod repeat;
 mod retry;
 mod schema;
 
 pub use budget::Budget;
+pub use cost::{Meter, unpriced};
 pub use repeat::Repeat;
 pub use retry::{Mode, Retry};
 pub use schema::Structured;
@@ -15,12 +17,12 @@ use futures_util::future::BoxFuture;
 use terret_core::chunk::{Failure, code};
 use terret_core::fact::Cause;
 
-use crate::hook::{PreStep, Verdict};
+use crate::mail::Handle;
 
-/// Cancels the turn from its pre-step: posts the cancel and waits for it. Mail is read before answers, so it
+/// Cancels the turn from inside a question: posts the cancel and waits for it. Mail is read before answers, so it
 /// comes first.
-fn cancel(question: &PreStep, cause: Cause) -> BoxFuture<'static, Result<Verdict, Failure>> {
-    let agent = question.agent.clone();
+fn cancel<'a, T: Send + 'a>(agent: &Handle, cause: Cause) -> BoxFuture<'a, Result<T, Failure>> {
+    let agent = agent.clone();
     async move {
         match agent.cancel(cause).await {
             Ok(()) => std::future::pending().await,

@@ -99,7 +99,7 @@ impl Listener<PreStep, Result<Verdict, Failure>> for Watch {
         }
         if failed >= self.limits.stop_at {
             let reason = format!("the same calls failed {failed} times in a row");
-            return cancel(&question, Cause::Hook { plugin: "repeat".into(), reason });
+            return cancel(&question.agent, Cause::Hook { plugin: "repeat".into(), reason });
         }
         if length.is_multiple_of(self.limits.remind_at) && (length / self.limits.remind_at).is_power_of_two()
         {

@@ -99,7 +99,12 @@ async fn sent(world: &Arc<World>, proof: Durable<RequestAttempt>, body: &'static
         tools: Vec::new(),
     };
     let (asked, body) = ((1, 1, 2), Bytes::from_static(body.as_bytes()));
-    world.clone().stream(asked, proof, Arc::new(header), body, Some(Arc::new(adapter))).next().await.unwrap()
+    world
+        .clone()
+        .stream(asked, proof, (Arc::new(header), None), body, Some(Arc::new(adapter)))
+        .next()
+        .await
+        .unwrap()
 }
 
 fn refused(reply: &Reply) -> bool {

@@ -18,6 +18,7 @@ mod head;
 mod headers;
 mod hooks;
 mod lifecycle;
+mod money;
 mod order;
 mod parts;
 mod poisoned;

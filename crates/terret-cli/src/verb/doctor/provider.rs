@@ -1,13 +1,14 @@
 //! `terret doctor --provider NAME`: what a provider comes to, column by column.
 
 use terret::config::Config;
+use terret::model::Models as _;
 use terret::model::failure::without_userinfo;
 use terret::model::provider::resolve;
 use terret::model::wire::Auth;
 
 use crate::open;
 use crate::problem::Problem;
-use crate::verb::run::settings;
+use crate::verb::run::{providers, settings};
 
 /// What a request to this route is shaped by. Never a key.
 pub(super) fn report(route: &str, config: &Config) -> Result<String, Problem> {
@@ -15,7 +16,9 @@ pub(super) fn report(route: &str, config: &Config) -> Result<String, Problem> {
     let settings = settings(config, name)?;
     let found =
         resolve(name, settings.as_ref(), &open::env).map_err(|failure| Problem::usage(failure.message))?;
-    let columns = found.row.columns(model).map_err(|failure| Problem::usage(failure.message))?;
+    let known = providers(config)?.known(name, model);
+    let sees_images = known.and_then(|model| model.images);
+    let columns = found.row.columns(model, sees_images).map_err(|failure| Problem::usage(failure.message))?;
     let header = match &found.auth {
         Auth::Bearer => "authorization",
         Auth::Header(name) => name,

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use terret::agent::{Agent, Reading, Subscription};
 use terret::core::chunk::Usage;
+use terret::core::price::Usd;
 use terret::core::project::TurnSummary;
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -46,6 +47,7 @@ impl Output {
         agent: &Agent,
         turns: &[TurnSummary],
         answer: Option<&str>,
+        cost: Option<Usd>,
         reading: Option<&Reading>,
     ) -> Result<(), Problem> {
         let printing = match self {
@@ -55,7 +57,7 @@ impl Output {
                 spawn_blocking(move || render::out_exact(text.as_bytes()).map(|_| ()))
             }
             Output::Json { has_schema } => {
-                let mut object = object(agent, turns, reading);
+                let mut object = object(agent, turns, cost, reading);
                 if has_schema {
                     object["output"] =
                         answer.and_then(|json| serde_json::from_str::<Value>(json).ok()).into();
@@ -84,7 +86,9 @@ pub(super) async fn joined(printer: JoinHandle<Result<(), Problem>>) -> Result<(
     printer.await.unwrap_or_else(|e| Err(Problem::new(exit::FAILED, format!("the printer broke: {e}"))))
 }
 
-fn object(agent: &Agent, turns: &[TurnSummary], reading: Option<&Reading>) -> Value {
+fn object(agent: &Agent, turns: &[TurnSummary], cost: Option<Usd>, reading: Option<&Reading>) -> Value {
+    // Programs read a number; the log has what it was worked out from.
+    let cost = cost.and_then(|cost| cost.to_string().parse::<f64>().ok());
     let last = turns.last();
     let usage = turns.iter().filter_map(|t| t.usage.as_ref()).fold(None, |sum: Option<Usage>, usage| {
         let mut sum = sum.unwrap_or_default();
@@ -96,7 +100,7 @@ fn object(agent: &Agent, turns: &[TurnSummary], reading: Option<&Reading>) -> Va
         "ending": last.and_then(|t| t.reason.clone()),
         "text": last.map(|t| t.text.clone()).unwrap_or_default(),
         "usage": usage,
-        "cost": null,
+        "cost": cost,
         "steps": turns.iter().map(|t| u64::from(t.steps)).sum::<u64>(),
         "parked": reading.map_or(0, |r| r.pending.len()),
         "head": reading.and_then(|r| r.head).map(|(seq, h)| format!("{seq}:{h}")),

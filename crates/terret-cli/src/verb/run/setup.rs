@@ -16,8 +16,8 @@ use terret::core::raw::Raw;
 use terret::limits::MAX_OUTPUT_SCHEMA_BYTES;
 use terret::model::compact::compact;
 use terret::model::failure::without_userinfo;
-use terret::model::{Models, Proposal, ProviderSettings, Providers};
-use terret::policy::{Budget, Repeat, Retry, Structured};
+use terret::model::{ModelSettings, Models, Proposal, ProviderSettings, Providers};
+use terret::policy::{self, Budget, Repeat, Retry, Structured};
 use terret::store::{Address, MemoryStore, SALVAGE, Scan};
 use terret::tool::{Permissions, Tool, builtin};
 
@@ -70,7 +70,10 @@ pub(super) async fn agent(
     }
     let models = providers(&config)?;
     let (asked, configured) = (args.model.as_deref().map(route), config.text("model").map(route));
-    check_model(&models, asked.as_deref(), configured.as_deref(), found.as_ref())?;
+    let chosen = check_model(&models, asked.as_deref(), configured.as_deref(), found.as_ref())?;
+    if let (Some(_), Some((provider, model))) = (args.max_cost, chosen) {
+        check_price(&models, &provider, &model)?;
+    }
     let mut builder = Agent::builder(Arc::new(models)).cwd(&cwd).permissions(permissions(args, &config));
     if let Some(model) = asked {
         builder = builder.model(&model)?;
@@ -152,7 +155,7 @@ fn check_model(
     asked: Option<&str>,
     configured: Option<&str>,
     found: Option<&Found>,
-) -> Result<(), Problem> {
+) -> Result<Option<(String, String)>, Problem> {
     let logged = found.and_then(|found| found.route.clone());
     let routes = [asked.map(parse_route), logged.map(Ok), configured.map(parse_route)];
     let Some(route) = routes.into_iter().flatten().next() else {
@@ -160,7 +163,7 @@ fn check_model(
         let problem = Problem::usage("no model was chosen");
         return Err(match found {
             // What is wrong with its log counts first, and whoever opens it says it.
-            Some(found) if !found.is_whole => return Ok(()),
+            Some(found) if !found.is_whole => return Ok(None),
             Some(found) => problem
                 .fact("so", "nothing was asked, and nothing of the queue was read")
                 .hint(format!("terret run -r {} -m PROVIDER/MODEL", found.id)),
@@ -172,14 +175,30 @@ fn check_model(
     let (provider, model) = route?;
     let proposal = Proposal { provider, model, ..Proposal::default() };
     let ready = models.adapter(&proposal.provider).and_then(|adapter| adapter.prepare(&proposal));
-    ready.map(|_| ()).map_err(|failure| {
+    ready.map_err(|failure| {
         let hint = match (proposal.provider.as_str(), failure.code.as_str()) {
             ("script", code::INVALID_REQUEST) => "what a line may say is in docs/reference/script-format.md",
             ("script", _) => "terret run -m script:demo \"…\" plays the script that is built in",
             _ => "terret doctor",
         };
         Problem::usage(failure.message).hint(hint)
-    })
+    })?;
+    Ok(Some((proposal.provider, proposal.model)))
+}
+
+/// Money is not counted where it cannot be: a model without a price costs something too.
+fn check_price(models: &Providers, provider: &str, model: &str) -> Result<(), Problem> {
+    let known = models.known(provider, model);
+    if known.is_some_and(|known| known.prices.is_some()) {
+        return Ok(());
+    }
+    let key = format!("models.{provider}/{model}");
+    let (input, output) = (format!("{key}.input=USD"), format!("{key}.output=USD"));
+    Err(Problem::usage(policy::unpriced(provider, model)).fact("so", "nothing was asked").hint(format!(
+        "terret run --set {} --set {} --max-cost …",
+        shell::quoted(&input),
+        shell::quoted(&output)
+    )))
 }
 
 /// A session to go on with.
@@ -274,12 +293,22 @@ impl Found {
     }
 }
 
-fn providers(config: &Config) -> Result<Providers, Problem> {
+/// The providers and models of a configuration.
+pub(crate) fn providers(config: &Config) -> Result<Providers, Problem> {
     let mut providers = Providers::new(Box::new(open::env));
     for name in config.providers() {
         if let Some(settings) = settings(config, &name)? {
             providers = providers.with(&name, settings);
         }
+    }
+    for name in config.models() {
+        let wrong = |what: String| Problem::usage(format!("model `{name}`: {what}")).hint("terret models");
+        let (provider, model) =
+            parse_route(&name).map_err(|_| wrong("its name is not `PROVIDER/MODEL`".to_owned()))?;
+        let table = config.model(&name).unwrap_or_default();
+        let settings: ModelSettings =
+            table.try_into().map_err(|e: toml::de::Error| wrong(e.message().to_owned()))?;
+        providers = providers.with_model(&provider, &model, settings);
     }
     Ok(providers)
 }
@@ -329,6 +358,7 @@ fn policies(builder: Builder, args: &args::Run, config: &Config) -> Builder {
     let budget = Budget {
         steps: args.max_steps.or(steps),
         tokens: args.max_tokens_total,
+        cost: args.max_cost,
         tool_calls: None,
         wall_time: args.timeout.or(config.number("timeout_s")).map(Duration::from_secs),
     };

@@ -12,9 +12,11 @@ use terret::core::chunk::Failure;
 use terret::core::fact::{Fact, Outcome};
 use terret::core::id::{CallId, SessionId};
 use terret::core::line::Event;
+use terret::core::price::Usd;
 use terret::core::project::{TurnSummary, Turns};
 use terret::hook::{Listener, Next};
 use terret::model::{ChunkStream, Outgoing};
+use terret::policy::Meter;
 use tokio::sync::watch;
 
 use crate::args::{self, Format};
@@ -28,6 +30,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// What the run has told and been told so far.
 pub(super) struct Told {
     seen: Mutex<Seen>,
+    meter: Meter,
     /// Whether progress is told, and whether a terminal shows it.
     progress: bool,
     terminal: bool,
@@ -55,7 +58,14 @@ impl Told {
         let progress = args.verbose || terminal;
         let answers_on_stdout = !args.json && args.output_format == Format::Text;
         let announced = watch::channel(false).0;
-        Told { seen: Mutex::default(), progress, terminal, answers_on_stdout, announced }
+        Told {
+            seen: Mutex::default(),
+            meter: Meter::default(),
+            progress,
+            terminal,
+            answers_on_stdout,
+            announced,
+        }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -86,7 +96,15 @@ impl Told {
     pub(super) fn listen(self: &Arc<Self>, builder: Builder) -> Builder {
         let told = self.clone();
         let named = Arc::new(Named(self.announced.subscribe()));
-        builder.observe(move |event| told.see(event)).seams(|seams| seams.stream.add(named))
+        builder.observe(move |event| told.see(event)).seams(|seams| {
+            self.meter.listen(seams);
+            seams.stream.add(named);
+        })
+    }
+
+    /// What the run has cost, if that is known.
+    pub(super) fn cost(&self) -> Option<Usd> {
+        self.meter.read().whole()
     }
 
     /// Goes on from the turn a dead writer left open: its end is told with what it said before.

@@ -7,6 +7,7 @@ mod details;
 pub mod dialect;
 mod ending;
 mod event;
+mod head;
 mod history;
 mod parts;
 pub mod rows;
@@ -27,7 +28,7 @@ pub static WIRE: Wire = Wire {
     rows: &rows::NAMES,
     typed: |columns| Raw::from_value(&serde_json::from_str::<dialect::Dialect>(columns)?),
     columns: || schemars::schema_for!(dialect::Dialect),
-    reserved: &codec::RESERVED,
+    reserved: &head::RESERVED,
     output_tokens: None,
     decoder: |secret| Box::new(decode::Decoder::new(secret)),
 };
