@@ -157,6 +157,9 @@ pub const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 32_000;
 /// Longest tool-call id that OpenAI's chat endpoint takes, in bytes.
 pub const MAX_CHAT_CALL_ID_BYTES: usize = 40;
 
+/// Longest id of a call or an item that OpenAI's Responses endpoint takes, in bytes.
+pub const MAX_RESPONSES_ID_BYTES: usize = 64;
+
 /// Syncs of one process at the same time: with a thousand sessions, more threads in the kernel than this made each
 /// other slower, and fewer left the disk waiting.
 pub const MAX_SYNCS: usize = 64;

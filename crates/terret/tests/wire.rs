@@ -10,6 +10,8 @@ mod fixtures;
 mod random;
 #[path = "wire/requests.rs"]
 mod requests;
+#[path = "wire/responses.rs"]
+mod responses;
 #[path = "wire/rules.rs"]
 mod rules;
 #[path = "wire/script.rs"]

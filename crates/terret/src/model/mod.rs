@@ -10,9 +10,11 @@ pub mod compact;
 pub mod failure;
 mod grown;
 pub mod http;
+mod ids;
 mod json;
 pub mod models;
 pub mod openai_chat;
+pub mod openai_responses;
 pub mod payload;
 pub mod provider;
 mod providers;
@@ -111,5 +113,9 @@ pub fn codec(name: &str) -> Option<&'static dyn Codec> {
     CODECS.iter().copied().find(|codec| codec.name() == name)
 }
 
-static CODECS: [&'static dyn Codec; 3] =
-    [&openai_chat::codec::FIRST, &openai_chat::codec::NEWEST, &script::codec::ScriptCodec];
+static CODECS: [&'static dyn Codec; 4] = [
+    &openai_chat::codec::FIRST,
+    &openai_chat::codec::NEWEST,
+    &openai_responses::codec::OpenAiResponses,
+    &script::codec::ScriptCodec,
+];

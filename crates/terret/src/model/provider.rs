@@ -16,7 +16,7 @@ use super::wire::{self, Auth, WIRES, Wire};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderSettings {
-    /// Protocol: `openai-chat`.
+    /// Protocol: `openai-chat` or `openai-responses`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<String>,
     /// Where the server is, for example `http://localhost:8000/v1`.
@@ -261,7 +261,10 @@ mod tests {
     #[test]
     fn what_cannot_work_is_refused_with_a_reason() {
         let message = |name: &str, settings: Option<&str>| prepare(name, settings, &[]).unwrap_err().message;
-        assert!(message("mine", Some("wire = 'smoke'")).contains("no wire `smoke`: known are openai-chat"));
+        assert!(
+            message("mine", Some("wire = 'smoke'"))
+                .contains("no wire `smoke`: known are openai-chat, openai-responses")
+        );
         assert!(message("opeani", None).contains("known are anthropic, deepseek"));
         assert!(message("mine", Some("wire = 'openai-chat'")).contains("no base_url"));
         assert!(message("mine", Some("base_url = 'x'")).contains("`x` is not"));

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use terret_core::chunk::{Chunk, Failure};
 use terret_core::raw::Raw;
 
-use super::openai_chat;
 use super::sse::{Event, Flow};
+use super::{openai_chat, openai_responses};
 
 /// A protocol.
 pub struct Wire {
@@ -43,7 +43,7 @@ pub enum Auth {
 }
 
 /// All of them.
-pub static WIRES: [&Wire; 1] = [&openai_chat::WIRE];
+pub static WIRES: [&Wire; 2] = [&openai_chat::WIRE, &openai_responses::WIRE];
 
 /// The wire of this name.
 pub fn wire(protocol: &str) -> Option<&'static Wire> {
