@@ -12,6 +12,8 @@ mod random;
 mod requests;
 #[path = "wire/responses.rs"]
 mod responses;
+#[path = "wire/responses_stream.rs"]
+mod responses_stream;
 #[path = "wire/rules.rs"]
 mod rules;
 #[path = "wire/script.rs"]

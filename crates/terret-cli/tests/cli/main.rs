@@ -16,6 +16,7 @@ mod place;
 mod printing;
 mod pulled;
 mod queue;
+mod responses;
 mod salvage;
 mod secrets;
 mod server;

@@ -49,15 +49,12 @@ impl wire::Decoder for Decoder {
         if event.name == "error" {
             return Flow::Break(End::Failed(self.error(event.data)));
         }
-        let taken = match serde_json::from_str::<Event<'_>>(event.data) {
-            Ok(parsed) => self.take(&parsed, event.data, false, out),
-            Err(error) => match surrogate::stand_in(event.data) {
-                Some(fixed) => match serde_json::from_str::<Event<'_>>(&fixed) {
-                    Ok(parsed) => self.take(&parsed, event.data, true, out),
-                    Err(error) => Err(self.malformed(&error, event.data)),
-                },
-                None => Err(self.malformed(&error, event.data)),
-            },
+        // Strings are read where they are needed, too late to find half of a character in them.
+        let has_halves = event.data.contains("\\ud") || event.data.contains("\\uD");
+        let fixed = if has_halves { surrogate::stand_in(event.data) } else { None };
+        let taken = match serde_json::from_str::<Event<'_>>(fixed.as_deref().unwrap_or(event.data)) {
+            Ok(parsed) => self.take(&parsed, event.data, fixed.is_some(), out),
+            Err(error) => Err(self.malformed(&error, event.data)),
         };
         match taken {
             // The first terminal event decides.
