@@ -160,21 +160,15 @@ impl Assembler {
     }
 
     fn block(&self, open: &Open) -> Option<Block> {
-        if let Some(whole) = &open.whole {
-            let mut whole = whole.clone();
-            if let Block::ToolCall { arguments, kind: CallKind::Json, .. } = &mut whole
-                && arguments.trim().is_empty()
-            {
-                "{}".clone_into(arguments);
-            }
-            return Some(whole);
-        }
         let provider = open.data.as_ref().map(|data| ProviderData {
             protocol: self.route.protocol.clone(),
             route: self.route.provider.clone(),
             model: self.route.model.clone(),
             data: data.clone(),
         });
+        if let Some(whole) = &open.whole {
+            return Some(completed(whole.clone(), provider));
+        }
         let text = open.text.clone();
         match open.kind {
             BlockKind::Text => (!text.is_empty()).then_some(Block::Text { text, provider }),
@@ -194,4 +188,27 @@ impl Assembler {
             BlockKind::ToolResult | BlockKind::Json | BlockKind::Image | BlockKind::File => None,
         }
     }
+}
+
+/// A block the wire repeated: without opaque data of its own it keeps what its deltas brought.
+fn completed(mut whole: Block, data: Option<ProviderData>) -> Block {
+    match &mut whole {
+        Block::ToolCall { arguments, kind, provider, .. } => {
+            if *kind == CallKind::Json && arguments.trim().is_empty() {
+                "{}".clone_into(arguments);
+            }
+            *provider = provider.take().or(data);
+        }
+        Block::Text { provider, .. }
+        | Block::Refusal { provider, .. }
+        | Block::Reasoning { provider, .. } => {
+            *provider = provider.take().or(data);
+        }
+        Block::ToolResult { .. }
+        | Block::Json { .. }
+        | Block::Image { .. }
+        | Block::File { .. }
+        | Block::Provider { .. } => {}
+    }
+    whole
 }

@@ -85,7 +85,8 @@ pub enum Chunk {
     BlockEnd {
         /// Which block.
         index: u32,
-        /// The whole block, where the wire repeats it.
+        /// The whole block, where the wire repeats it. Without opaque data of its own it has what a `ProviderDelta`
+        /// said before.
         #[serde(skip_serializing_if = "Option::is_none")]
         block: Option<Block>,
     },

@@ -168,6 +168,9 @@ pub const MAX_MESSAGES_NAME_BYTES: usize = 64;
 /// How many blocks a server looks back from a mark of the prompt cache.
 pub const CACHE_LOOKBACK_BLOCKS: usize = 20;
 
+/// Longest id of a call or an item that OpenAI's Responses endpoint takes, in bytes.
+pub const MAX_RESPONSES_ID_BYTES: usize = 64;
+
 /// Syncs of one process at the same time: with a thousand sessions, more threads in the kernel than this made each
 /// other slower, and fewer left the disk waiting.
 pub const MAX_SYNCS: usize = 64;

@@ -14,6 +14,10 @@ mod fixtures;
 mod random;
 #[path = "wire/requests.rs"]
 mod requests;
+#[path = "wire/responses.rs"]
+mod responses;
+#[path = "wire/responses_stream.rs"]
+mod responses_stream;
 #[path = "wire/rules.rs"]
 mod rules;
 #[path = "wire/script.rs"]

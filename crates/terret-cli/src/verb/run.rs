@@ -2,6 +2,7 @@
 
 mod input;
 mod keep;
+mod models;
 mod output;
 mod setup;
 mod told;
@@ -19,9 +20,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::args;
 use crate::problem::{Problem, exit};
 use crate::render::{self, ending};
+pub(crate) use models::{providers, settings};
 use output::Output;
 use setup::Before;
-pub(crate) use setup::{here, providers, settings, standard};
+pub(crate) use setup::{here, standard};
 use told::Told;
 
 pub(crate) fn run(args: args::Run) -> Result<u8, Problem> {

@@ -18,6 +18,7 @@ mod printing;
 mod proxies;
 mod pulled;
 mod queue;
+mod responses;
 mod salvage;
 mod schema;
 mod secrets;

@@ -107,6 +107,21 @@ fn an_end_with_a_block_is_the_last_word() {
 }
 
 #[test]
+fn a_repeated_block_keeps_the_opaque_data_its_deltas_brought() {
+    let repeated = |provider| Block::Text { text: "final".into(), provider };
+    let fold =
+        |own| fold(&[start(0, BlockKind::Text), signed(0, "1"), end(0, Some(repeated(own)))]).content();
+    assert_eq!(fold(None), [repeated(Some(opaque("1")))]);
+    assert_eq!(fold(Some(opaque("2"))), [repeated(Some(opaque("2")))], "its own comes first");
+    let custom = call("a", "", CallKind::Custom);
+    let whole = self::fold(&[start(0, BlockKind::ToolCall), signed(0, "1"), end(0, Some(custom))]).content();
+    let Block::ToolCall { arguments, kind: CallKind::Custom, provider, .. } = &whole[0] else {
+        panic!("{whole:?}");
+    };
+    assert_eq!((arguments.as_str(), provider), ("", &Some(opaque("1"))));
+}
+
+#[test]
 fn empty_blocks_and_strangers_are_left_out() {
     let whole = fold(&[
         delta(0, "no block yet"),

@@ -187,14 +187,21 @@ const OVERLOADED_NAMES: &[&str] = &[
     "server_overloaded",
     "insufficient_system_resource",
 ];
-const FILTER_NAMES: &[&str] =
-    &["content_filter", "content_policy_violation", "responsibleaipolicyviolation", "data_inspection_failed"];
+const FILTER_NAMES: &[&str] = &[
+    "content_filter",
+    "content_policy_violation",
+    "responsibleaipolicyviolation",
+    "data_inspection_failed",
+    "bio_policy",
+    "misalignment_policy_violation",
+];
 const FILTER_WORDS: &[&str] = &["content management policy", "content exists risk", "content policy"];
 const AUTH_NAMES: &[&str] = &["invalid_api_key", "authentication_error", "authentication", "unauthenticated"];
 const AUTH_WORDS: &[&str] =
     &["incorrect api key", "invalid api key", "api key not valid", "invalid_api_key", "authentication fails"];
 const NOT_FOUND_NAMES: &[&str] = &["not_found", "not_found_error", "notfounderror", "model_not_found"];
-const TIMEOUT_NAMES: &[&str] = &["timeout", "timeout_error", "request_timeout", "deadline_exceeded"];
+const TIMEOUT_NAMES: &[&str] =
+    &["timeout", "timeout_error", "request_timeout", "deadline_exceeded", "vector_store_timeout"];
 const SERVER_NAMES: &[&str] = &[
     "server",
     "server_error",
@@ -216,8 +223,15 @@ const SERVER_WORDS: &[&str] = &[
     "bad gateway",
     "service unavailable",
 ];
-const INVALID_NAMES: &[&str] =
-    &["invalid_request_error", "invalid_request", "invalid_prompt", "invalid_argument", "unprocessable"];
+const INVALID_NAMES: &[&str] = &[
+    "invalid_request_error",
+    "invalid_request",
+    "invalid_prompt",
+    "invalid_argument",
+    "invalid_image",
+    "data_residency_mismatch",
+    "unprocessable",
+];
 
 fn is_overflow(message: &str) -> bool {
     let both = |a: &str, b: &str| message.find(a).is_some_and(|at| message[at..].contains(b));

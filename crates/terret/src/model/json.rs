@@ -75,6 +75,13 @@ impl Json {
         self.0.extend_from_slice(&value.0);
     }
 
+    pub(super) fn text_field(&mut self, name: &str, text: &str) {
+        self.push(",");
+        self.value(name);
+        self.push(":");
+        self.value(text);
+    }
+
     pub(super) fn object(&mut self, fields: &[(&str, Value<'_>)]) {
         for (at, (name, value)) in fields.iter().enumerate() {
             self.push(if at == 0 { "{" } else { "," });

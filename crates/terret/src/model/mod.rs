@@ -17,6 +17,7 @@ pub mod http;
 mod ids;
 mod json;
 pub mod openai_chat;
+pub mod openai_responses;
 pub mod payload;
 pub mod provider;
 mod providers;
@@ -117,9 +118,10 @@ pub fn codec(name: &str) -> Option<&'static dyn Codec> {
     CODECS.iter().copied().find(|codec| codec.name() == name)
 }
 
-static CODECS: [&'static dyn Codec; 4] = [
+static CODECS: [&'static dyn Codec; 5] = [
     &anthropic_messages::codec::AnthropicMessages,
     &openai_chat::codec::FIRST,
     &openai_chat::codec::NEWEST,
+    &openai_responses::codec::OpenAiResponses,
     &script::codec::ScriptCodec,
 ];

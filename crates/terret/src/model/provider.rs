@@ -19,7 +19,7 @@ use super::wire::{self, Auth, WIRES, Wire};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderSettings {
-    /// Protocol: `anthropic-messages` or `openai-chat`.
+    /// Protocol: `anthropic-messages`, `openai-chat` or `openai-responses`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<String>,
     /// Where the server is, for example `http://localhost:8000/v1`.
@@ -276,7 +276,7 @@ mod tests {
         let message = |name: &str, settings: Option<&str>| prepare(name, settings, &[]).unwrap_err().message;
         assert!(
             message("mine", Some("wire = 'smoke'"))
-                .contains("no wire `smoke`: known are anthropic-messages, openai-chat")
+                .contains("no wire `smoke`: known are anthropic-messages, openai-chat, openai-responses")
         );
         assert!(message("opeani", None).contains("known are anthropic, deepseek"));
         assert!(message("mine", Some("wire = 'openai-chat'")).contains("no base_url"));

@@ -7,7 +7,7 @@ use terret_core::chunk::{Chunk, Failure};
 use terret_core::raw::Raw;
 
 use super::sse::{Event, Flow};
-use super::{anthropic_messages, openai_chat};
+use super::{anthropic_messages, openai_chat, openai_responses};
 
 /// A protocol.
 pub struct Wire {
@@ -48,7 +48,7 @@ pub enum Auth {
 }
 
 /// All of them.
-pub static WIRES: [&Wire; 2] = [&anthropic_messages::WIRE, &openai_chat::WIRE];
+pub static WIRES: [&Wire; 3] = [&anthropic_messages::WIRE, &openai_chat::WIRE, &openai_responses::WIRE];
 
 /// The wire of this name.
 pub fn wire(protocol: &str) -> Option<&'static Wire> {

@@ -16,12 +16,13 @@ use terret::core::raw::Raw;
 use terret::limits::MAX_OUTPUT_SCHEMA_BYTES;
 use terret::model::compact::compact;
 use terret::model::failure::without_userinfo;
-use terret::model::{ModelSettings, Models, Proposal, ProviderSettings, Providers};
+use terret::model::{Models, Proposal, Providers};
 use terret::policy::{self, Budget, Repeat, Retry, Structured};
 use terret::store::{Address, MemoryStore, SALVAGE, Scan};
 use terret::tool::{Permissions, Tool, builtin};
 
 use super::super::fork;
+use super::models::providers;
 use super::told::Told;
 use crate::args::{self, Mode};
 use crate::open;
@@ -291,33 +292,6 @@ impl Found {
             self.route = Some((header.header.provider.clone(), header.header.model.clone()));
         }
     }
-}
-
-/// The providers and models of a configuration.
-pub(crate) fn providers(config: &Config) -> Result<Providers, Problem> {
-    let mut providers = Providers::new(Box::new(open::env));
-    for name in config.providers() {
-        if let Some(settings) = settings(config, &name)? {
-            providers = providers.with(&name, settings);
-        }
-    }
-    for name in config.models() {
-        let wrong = |what: String| Problem::usage(format!("model `{name}`: {what}")).hint("terret models");
-        let (provider, model) =
-            parse_route(&name).map_err(|_| wrong("its name is not `PROVIDER/MODEL`".to_owned()))?;
-        let table = config.model(&name).unwrap_or_default();
-        let settings: ModelSettings =
-            table.try_into().map_err(|e: toml::de::Error| wrong(e.message().to_owned()))?;
-        providers = providers.with_model(&provider, &model, settings);
-    }
-    Ok(providers)
-}
-
-/// What configuration says of a provider, if it does.
-pub(crate) fn settings(config: &Config, name: &str) -> Result<Option<ProviderSettings>, Problem> {
-    let Some(table) = config.provider(name) else { return Ok(None) };
-    let read = table.try_into();
-    read.map(Some).map_err(|e: toml::de::Error| Problem::usage(format!("provider `{name}`: {}", e.message())))
 }
 
 fn permissions(args: &args::Run, config: &Config) -> Permissions {

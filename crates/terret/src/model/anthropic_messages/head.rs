@@ -7,6 +7,7 @@ use super::dialect::{Dialect, Thinking};
 use super::fields::Fields;
 use crate::model::compact::compact;
 use crate::model::json::{Json, Value};
+use crate::model::{OUTPUT_SCHEMA, OutputSchema};
 
 /// Keys the codec writes itself; parameters of these names do not go through.
 pub(super) const RESERVED: [&str; 10] = [
@@ -26,7 +27,7 @@ pub(super) const RESERVED: [&str; 10] = [
 const OURS: [&str; 7] = [
     "max_output_tokens",
     "reasoning_effort",
-    "output_schema",
+    OUTPUT_SCHEMA,
     "stop",
     "tool_choice",
     "parallel_tool_calls",
@@ -66,9 +67,10 @@ pub(super) fn head(json: &mut Json, header: &Header, dialect: &Dialect) {
         json.raw_field("thinking", &thinking);
     }
     let effort = effort.filter(|effort| dialect.effort && *effort != NONE);
-    let schema = parameter("output_schema").filter(|_| dialect.structured_output);
-    let schema = schema.map(Fields::read).unwrap_or_default();
-    output_config(json, effort, schema.get("schema"));
+    // A server that holds answers to a schema takes closed ones only.
+    let shape = OutputSchema::among(&header.parameters);
+    let shape = shape.filter(|shape| dialect.structured_output && shape.is_strict());
+    output_config(json, effort, shape.as_ref().map(|shape| shape.schema.get()));
     if let Some(stop) = parameter("stop") {
         let list = stop.starts_with('[');
         json.raw_field("stop_sequences", &if list { stop.to_owned() } else { format!("[{stop}]") });
