@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "wire/anthropic.rs"]
+mod anthropic;
 #[path = "wire/errors.rs"]
 mod errors;
 #[path = "wire/fixtures.rs"]
