@@ -4,6 +4,8 @@
 
 #[path = "wire/anthropic.rs"]
 mod anthropic;
+#[path = "wire/anthropic_rules.rs"]
+mod anthropic_rules;
 #[path = "wire/errors.rs"]
 mod errors;
 #[path = "wire/fixtures.rs"]
