@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "wire/anthropic.rs"]
+mod anthropic;
+#[path = "wire/anthropic_rules.rs"]
+mod anthropic_rules;
 #[path = "wire/ask.rs"]
 mod ask;
 #[path = "wire/client.rs"]

@@ -95,6 +95,9 @@ pub fn classify(status: Option<u16>, words: &ErrorWords) -> &'static str {
     let status = status.filter(|status| *status >= 400).or_else(|| words.status()).unwrap_or(0);
     let message = words.message.to_lowercase();
     let names = [words.code.to_lowercase(), words.kind.to_lowercase()];
+    if let Some((_, class)) = EXACT_CODES.iter().find(|(code, _)| *code == names[0]) {
+        return class;
+    }
     let named = |list: &[&str]| names.iter().any(|name| list.contains(&name.as_str()));
     let says = |list: &[&str]| list.iter().any(|part| message.contains(part));
 
@@ -136,6 +139,15 @@ pub fn classify(status: Option<u16>, words: &ErrorWords) -> &'static str {
     }
 }
 
+/// Codes that say it all, whatever the status and the words beside them.
+const EXACT_CODES: &[(&str, &str)] = &[
+    ("enforced_spend_limit_reached", code::QUOTA),
+    ("contract_spend_limit_reached", code::QUOTA),
+    ("linked_organization_spend_limit_reached", code::QUOTA),
+    ("ramp_limit_exceeded", code::RATE_LIMIT),
+    ("organization_on_hold", code::PERMISSION),
+    ("request_body_too_large_after_decoding", code::REQUEST_TOO_LARGE),
+];
 const QUOTA_NAMES: &[&str] =
     &["insufficient_quota", "payment_required", "billing_error", "billing_hard_limit_reached"];
 const QUOTA_WORDS: &[&str] = &[

@@ -72,6 +72,11 @@ impl ErrorWords {
         if words.message.is_empty() {
             words.message = text("detail");
         }
+        if words.code.is_empty() {
+            // Anthropic's exact word; its type is too general, and its wording may change.
+            words.code =
+                object.get("details").and_then(|d| d.get("error_code")).map(plain).unwrap_or_default();
+        }
         if let Some(inner) = object.get("innererror").and_then(|inner| inner.get("code")).map(plain)
             && words.code.is_empty()
         {
@@ -145,6 +150,11 @@ mod tests {
             words("400", "", "m")
         );
         assert_eq!(read(r#"{"message":"m"}"#), words("", "", "m"));
+        assert_eq!(
+            read(r#"{"type":"error","error":{"type":"t","message":"m","details":{"error_code":"c"}}}"#),
+            words("c", "t", "m")
+        );
+        assert_eq!(read(r#"{"error":{"type":"t","message":"m","details":null}}"#), words("", "t", "m"));
         assert!(ErrorWords::from_body("<html>").is_none());
         assert!(ErrorWords::from_body("").is_none());
     }

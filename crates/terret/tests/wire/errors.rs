@@ -150,3 +150,24 @@ fn the_order_of_the_tests_decides_what_words_alone_cannot() {
     assert_eq!(class(Some(200), "429", "no"), code::RATE_LIMIT);
     assert_eq!(class(None, "", "hm"), code::PROVIDER_ERROR);
 }
+
+#[test]
+fn anthropics_exact_code_beats_status_type_and_words() {
+    let get = |name: &str| (name == "request-id").then(|| "req_1".to_owned());
+    for (status, kind, exact, class) in [
+        (429, "rate_limit_error", "enforced_spend_limit_reached", code::QUOTA),
+        (429, "rate_limit_error", "contract_spend_limit_reached", code::QUOTA),
+        (429, "rate_limit_error", "linked_organization_spend_limit_reached", code::QUOTA),
+        (429, "rate_limit_error", "ramp_limit_exceeded", code::RATE_LIMIT),
+        (400, "invalid_request_error", "organization_on_hold", code::PERMISSION),
+        (400, "invalid_request_error", "request_body_too_large_after_decoding", code::REQUEST_TOO_LARGE),
+        (429, "rate_limit_error", "something_new", code::RATE_LIMIT),
+    ] {
+        let error = serde_json::json!({
+            "type": kind, "message": "You reached your spend rate.", "details": {"error_code": exact}
+        });
+        let body = serde_json::json!({"type": "error", "error": error, "request_id": "req_1"}).to_string();
+        let failure = from_http(status, Headers(&get), body.as_bytes(), 0.0, Secret(None));
+        assert_eq!((failure.code.as_str(), failure.request_id.as_deref()), (class, Some("req_1")), "{exact}");
+    }
+}

@@ -54,14 +54,8 @@ impl wire::Decoder for Decoder {
         }
         let before = out.len();
         let taken = match serde_json::from_str::<Event<'_>>(event.data) {
-            Ok(parsed) => self.take(parsed, &event, false, out),
-            Err(error) => match surrogate::stand_in(event.data) {
-                Some(fixed) => match serde_json::from_str::<Event<'_>>(&fixed) {
-                    Ok(parsed) => self.take(parsed, &event, true, out),
-                    Err(error) => Err(self.malformed(&error.to_string(), event.data)),
-                },
-                None => Err(self.malformed(&error.to_string(), event.data)),
-            },
+            Ok(parsed) => self.take(parsed, &event, out),
+            Err(error) => Err(self.malformed(&error.to_string(), event.data)),
         };
         self.said |= out[before..].iter().any(says);
         match taken {
@@ -99,7 +93,6 @@ impl Decoder {
         &mut self,
         event: Event<'_>,
         sent: &sse::Event<'_>,
-        lenient: bool,
         out: &mut Vec<Chunk>,
     ) -> Result<Flow<End>, Failure> {
         if event.error.is_some_and(|error| error.get() != "null") || event.kind == "error" {
@@ -113,7 +106,7 @@ impl Decoder {
             "content_block_start" => {
                 self.open_block(index, event.content_block.unwrap_or_default(), sent.data, out)?;
             }
-            "content_block_delta" => self.delta(index, delta, lenient, sent.data, out)?,
+            "content_block_delta" => self.delta(index, delta, sent.data, out)?,
             "content_block_stop" => {
                 if let Some(at) = self.open.iter().position(|open| open.wire_index == index) {
                     self.open.remove(at).close(out);
@@ -175,14 +168,11 @@ impl Decoder {
         Ok(())
     }
 
-    fn delta(
-        &mut self,
-        wire_index: u64,
-        raw: &str,
-        lenient: bool,
-        data: &str,
-        out: &mut Vec<Chunk>,
-    ) -> Result<(), Failure> {
+    fn delta(&mut self, wire_index: u64, raw: &str, data: &str, out: &mut Vec<Chunk>) -> Result<(), Failure> {
+        // A half of a character may wait for its other half in the next delta.
+        let fixed =
+            serde_json::from_str::<Delta<'_>>(raw).is_err().then(|| surrogate::stand_in(raw)).flatten();
+        let (raw, lenient) = (fixed.as_deref().unwrap_or(raw), fixed.is_some());
         let delta: Delta<'_> =
             serde_json::from_str(raw).map_err(|error| self.malformed(&error.to_string(), data))?;
         let kind = delta.kind.clone().into_owned();

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use terret_core::raw::Raw;
 
 use crate::model::compact::compact;
+use crate::model::surrogate;
 
 /// The members in the order they first came.
 #[derive(Debug, Default)]
@@ -28,9 +29,12 @@ impl Fields {
         self.0.iter().find(|(key, _)| key == name).map(|(_, raw)| raw.get())
     }
 
-    /// The string a member is; empty for any other.
+    /// The string a member is; empty for any other. Halves of characters in it are lost.
     pub(super) fn text(&self, name: &str) -> String {
-        self.get(name).and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default()
+        let raw = self.get(name).unwrap_or("null");
+        let read = |raw: &str| serde_json::from_str::<String>(raw).ok();
+        let alone = || Some(surrogate::join_alone(read(&surrogate::stand_in(raw)?)?.into()).into_owned());
+        read(raw).or_else(alone).unwrap_or_default()
     }
 
     /// Sets a member in its place, or behind the others.
@@ -41,7 +45,7 @@ impl Fields {
         }
     }
 
-    /// Takes over the members of another object that say something; returns whether there were any.
+    /// Takes over the members of another object that say something.
     pub(super) fn overwrite(&mut self, other: Fields) {
         for (name, value) in other.0 {
             if value.get() != "null" {
