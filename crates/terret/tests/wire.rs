@@ -19,3 +19,6 @@ mod script;
 #[cfg(feature = "http")]
 #[path = "wire/server.rs"]
 mod server;
+#[cfg(feature = "http")]
+#[path = "wire/sockets.rs"]
+mod sockets;
