@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use terret_core::limits::MAX_BLOCKS;
 
 /// A chunk of `chat.completion.chunk`, or an error in its place. Unknown fields are passed over.
 #[derive(serde::Deserialize)]
@@ -16,7 +18,7 @@ pub(super) struct Event<'a> {
     #[serde(borrow, default)]
     pub(super) object: Option<Text<'a>>,
     #[serde(borrow, default)]
-    pub(super) choices: Option<Vec<Choice<'a>>>,
+    pub(super) choices: Option<Few<Choice<'a>>>,
     #[serde(borrow, default)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -55,7 +57,7 @@ pub(super) struct Delta<'a> {
     #[serde(borrow, default)]
     pub(super) reasoning_details: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) tool_calls: Option<Vec<CallDelta<'a>>>,
+    pub(super) tool_calls: Option<Few<CallDelta<'a>>>,
 }
 
 #[derive(serde::Deserialize)]
@@ -120,10 +122,49 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
+/// A list of no more entries than a response may open blocks: three bytes on the wire can be hundreds in memory.
+pub(super) struct Few<T>(Vec<T>);
+
+impl<T> IntoIterator for Few<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_seq(FewVisitor(PhantomData))
+    }
+}
+
+struct FewVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for FewVisitor<T> {
+    type Value = Few<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(entry) = seq.next_element()? {
+            if list.len() == MAX_BLOCKS {
+                return Err(de::Error::custom(format_args!("a list of more than {MAX_BLOCKS} entries")));
+            }
+            list.push(entry);
+        }
+        Ok(Few(list))
+    }
+}
+
 /// `content`: a string, or Mistral's list of parts.
 pub(super) enum Content<'a> {
     Text(Cow<'a, str>),
-    Parts(Vec<Part<'a>>),
+    Parts(Few<Part<'a>>),
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
@@ -149,12 +190,8 @@ impl<'de> Visitor<'de> for ContentVisitor {
         Ok(Content::Text(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut parts = Vec::new();
-        while let Some(part) = seq.next_element()? {
-            parts.push(part);
-        }
-        Ok(Content::Parts(parts))
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+        FewVisitor(PhantomData).visit_seq(seq).map(Content::Parts)
     }
 }
 
