@@ -12,7 +12,7 @@ use crate::ask::{ask, outgoing, summary};
 use crate::server::{Do, client, delta, end, failure, frame, head, outcome, server, stop};
 
 /// Longest wait for what happens at once on a machine that is not busy.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(10);
 
 async fn soon(count: &AtomicUsize, least: usize) {
     let start = Instant::now();
@@ -59,11 +59,12 @@ async fn a_stream_of_comments_lives_and_dies_with_them() {
     script.extend([delta("a"), stop(), end()]);
     assert_eq!(outcome(script.clone(), 400).await, ("a".to_owned(), None));
     script.truncate(last);
-    script.push(Do::Wait(5_000));
+    script.push(Do::Wait(60_000));
     let start = Instant::now();
     let silent = outcome(script, 400).await.1.unwrap();
     assert_eq!(silent.code, code::TIMEOUT);
-    assert!(start.elapsed() >= Duration::from_millis(1_400), "{:?}", start.elapsed());
+    let lived = start.elapsed();
+    assert!((Duration::from_millis(1_400)..SOON).contains(&lived), "{lived:?}");
 }
 
 #[tokio::test]

@@ -8,6 +8,8 @@ use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use terret_core::limits::MAX_BLOCKS;
 
+use crate::limits::MAX_CHOICES;
+
 /// A chunk of `chat.completion.chunk`, or an error in its place. Unknown fields are passed over.
 #[derive(serde::Deserialize)]
 pub(super) struct Event<'a> {
@@ -18,7 +20,7 @@ pub(super) struct Event<'a> {
     #[serde(borrow, default)]
     pub(super) object: Option<Text<'a>>,
     #[serde(borrow, default)]
-    pub(super) choices: Option<Few<Choice<'a>>>,
+    pub(super) choices: Option<Few<Choice<'a>, MAX_CHOICES>>,
     #[serde(borrow, default)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -122,10 +124,10 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
-/// A list of no more entries than a response may open blocks: three bytes on the wire can be hundreds in memory.
-pub(super) struct Few<T>(Vec<T>);
+/// A list of no more entries than make sense: three bytes on the wire can be hundreds in memory.
+pub(super) struct Few<T, const MOST: usize = MAX_BLOCKS>(Vec<T>);
 
-impl<T> IntoIterator for Few<T> {
+impl<T, const MOST: usize> IntoIterator for Few<T, MOST> {
     type Item = T;
     type IntoIter = std::vec::IntoIter<T>;
 
@@ -134,16 +136,16 @@ impl<T> IntoIterator for Few<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
+impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Few<T, MOST> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         d.deserialize_seq(FewVisitor(PhantomData))
     }
 }
 
-struct FewVisitor<T>(PhantomData<T>);
+struct FewVisitor<T, const MOST: usize>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for FewVisitor<T> {
-    type Value = Few<T>;
+impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for FewVisitor<T, MOST> {
+    type Value = Few<T, MOST>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list")
@@ -152,8 +154,8 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for FewVisitor<T> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let mut list = Vec::new();
         while let Some(entry) = seq.next_element()? {
-            if list.len() == MAX_BLOCKS {
-                return Err(de::Error::custom(format_args!("a list of more than {MAX_BLOCKS} entries")));
+            if list.len() == MOST {
+                return Err(de::Error::custom(format_args!("a list of more than {MOST} entries")));
             }
             list.push(entry);
         }
