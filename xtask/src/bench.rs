@@ -33,6 +33,7 @@ const GROUPS: &[Group] = &[
     ("machine", inside::machine),
     ("scale", inside::scale),
     ("store", inside::store),
+    ("wire", inside::wire),
 ];
 
 /// What peers cost, for the reader to place the figures. Constants, never compared with.

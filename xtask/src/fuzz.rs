@@ -1,4 +1,4 @@
-//! `xtask fuzz`: bytes that nobody thought of, for what reads and opens logs.
+//! `xtask fuzz`: bytes that nobody thought of, for what reads and opens logs and for what reads answers of models.
 //!
 //! The targets are in `fuzz/`, a workspace of its own. Their bodies are in `crates/terret/tests/fuzz/`, where
 //! `cargo test` runs them over the committed corpus.
@@ -12,8 +12,15 @@ use crate::{Outcome, root, target_dir};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// The targets: the line reader, and the opener.
-const TARGETS: [&str; 2] = ["lines", "opener"];
+/// The targets: the line reader, the opener, and the reader of models' answers.
+const TARGETS: [&str; 3] = ["lines", "opener", "stream"];
+
+/// Where a target's inputs begin, besides its corpus: recorded answers.
+const RECORDED: [(&str, &str); 1] = [("stream", "crates/terret/tests/wire")];
+
+/// Longest input of a target, in bytes; for the others the longest of their corpus. One recorded answer is a line of
+/// 300 kB that is all the same.
+const MAX_BYTES: [(&str, u32); 1] = [("stream", 16 << 10)];
 
 /// Minutes for each target: a look.
 const MINUTES: u64 = 1;
@@ -107,6 +114,8 @@ fn fuzz(built: &Path, target: &str, minutes: u64) -> Result<()> {
     println!("{target}: {minutes} min, {}", log.display());
     let status = Command::new(built.join(target))
         .args([&grown, &root().join("fuzz/corpus").join(target)])
+        .args(RECORDED.iter().filter(|(of, _)| *of == target).map(|(_, dir)| root().join(dir)))
+        .args(MAX_BYTES.iter().filter(|(of, _)| *of == target).map(|(_, bytes)| format!("-max_len={bytes}")))
         .args(["-print_final_stats=1", &format!("-max_total_time={}", minutes * 60)])
         .args([format!("-rss_limit_mb={RSS_LIMIT_MB}"), format!("-timeout={INPUT_SECONDS}")])
         .arg(format!("-artifact_prefix={}/", found.display()))

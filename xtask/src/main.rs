@@ -36,12 +36,12 @@ usage: cargo xtask VERB
         [--seed N]                      one seed, telling what happens in it
   crashes [--runs 500] [--seed N]       faults in every procedure of the store, counted; or one of them
   forks [--seq N]                       a session of 2,000 events forked at each of them, or at one
-  fuzz  [--target NAME] [--minutes 1]   bytes that nobody thought of, for what reads and opens logs
-        [--replay FILE]                 one input once; NAME: lines, opener
+  fuzz  [--target NAME] [--minutes 1]   bytes that nobody thought of, for what reads and opens logs, and answers
+        [--replay FILE]                 one input once; NAME: lines, opener, stream
   soak  [--seeds 1000000]               crashes and sim for an hour and more, then fuzz
         [--crashes 1000000] [--minutes 10]
   bench [--runs 5] [--only NAME]        measure terret beside the floor; exit 1 on a missed bound
-        [--no-build] [--report]         NAME: start, loop, flat, burst, machine, scale, store
+        [--no-build] [--report]         NAME: start, loop, flat, burst, machine, scale, store, wire
         [--self-test]                   --report never fails on a bound; --self-test puts the floor in
                                         terret's place: proves the measuring, not terret
   mock  [--scenario loop:50] [--port 0] a scripted chat-completions server on loopback

@@ -122,6 +122,12 @@ pub const SYMLINKS: usize = 40;
 /// Largest event of a stream in bytes: images and encrypted reasoning fit, a runaway server does not.
 pub const MAX_EVENT_BYTES: usize = 32 << 20;
 
+/// Choices in one event: one is asked for, and no server takes a wish for more than these.
+pub const MAX_CHOICES: usize = 128;
+
+/// Fields of one entry of the reasoning details that go back to a provider: real ones have half a dozen.
+pub const MAX_DETAIL_FIELDS: usize = 64;
+
 /// Largest plain (not streamed) body that is read to look for an error: error bodies are a few kilobytes.
 pub const MAX_PLAIN_BODY_BYTES: usize = 1 << 20;
 

@@ -29,3 +29,6 @@ mod script;
 #[cfg(feature = "http")]
 #[path = "wire/server.rs"]
 mod server;
+#[cfg(feature = "http")]
+#[path = "wire/sockets.rs"]
+mod sockets;

@@ -64,6 +64,19 @@ const BARRIERS: &[Figure] = &[
     ("barriers: sessions beside bare files, %", "", Least(80.0)),
 ];
 
+const WIRE: &[Figure] = &[
+    ("wire: bytes of an event of an answer", "B", Shown),
+    ("wire: reading and assembling an answer, MB/s", "", Least(200.0)),
+    ("wire: bytes of an event of an answer of code", "B", Shown),
+    ("wire: reading and assembling an answer of code, MB/s", "", Least(200.0)),
+    ("wire: bytes of an event of an answer with the shortest of envelopes", "B", Shown),
+    ("wire: reading and assembling an answer with the shortest of envelopes, MB/s", "", Least(200.0)),
+    ("wire: bytes of a request with 1,000 messages behind", "B", Shown),
+    ("wire: building its body", "µs", Most(1_000.0)),
+    ("wire: hashing the whole of it before it is sent", "µs", Shown),
+    ("wire: both", "µs", Most(1_000.0)),
+];
+
 /// How much more the same work may cost with a thousand times as much behind it: caches are not free.
 const MAX_GROWTH: f64 = 3.0;
 
@@ -104,6 +117,11 @@ pub(super) fn store(_: &Bench) -> Result<Vec<Row>> {
     let mut all = rows(STORE, &printed("terret", "store")?)?;
     all.extend(rows(BARRIERS, &printed("terret", "barriers")?)?);
     Ok(all)
+}
+
+/// Reading an answer, and writing the next request.
+pub(super) fn wire(_: &Bench) -> Result<Vec<Row>> {
+    rows(WIRE, &printed("terret", "wire")?)
 }
 
 fn rows(figures: &[Figure], printed: &str) -> Result<Vec<Row>> {

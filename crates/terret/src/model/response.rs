@@ -39,6 +39,11 @@ impl Response {
         }
     }
 
+    /// The same with a smaller limit on events, for tests of what happens there.
+    pub fn with_max_event(self, max_event_bytes: usize) -> Self {
+        Response { reader: SseReader::with_max_event(max_event_bytes), ..self }
+    }
+
     /// Takes bytes in. After a failure or the finish nothing more may be pushed.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<Chunk>) -> Result<Progress, Failure> {
         match self.kind {

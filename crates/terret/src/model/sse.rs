@@ -24,9 +24,16 @@ pub type Flow<B> = ControlFlow<B>;
 #[error("an event of the stream is larger than {} MiB", MAX_EVENT_BYTES >> 20)]
 pub struct TooLarge;
 
-/// Reads events from bytes as they come.
-#[derive(Debug, Default)]
+impl Default for SseReader {
+    fn default() -> Self {
+        SseReader::with_max_event(MAX_EVENT_BYTES)
+    }
+}
+
+/// Reads events from bytes as they come. Holds one line and one event, and neither is larger than its limit.
+#[derive(Debug)]
 pub struct SseReader {
+    max_event_bytes: usize,
     /// Bytes of a line whose end has not come.
     line: Vec<u8>,
     /// The last byte was a CR: an LF right after it belongs to it.
@@ -48,6 +55,12 @@ impl SseReader {
     /// A reader at the start of a body.
     pub fn new() -> Self {
         SseReader::default()
+    }
+
+    /// The same with another limit, for tests of what happens there.
+    pub fn with_max_event(max_event_bytes: usize) -> Self {
+        let (line, event) = (Vec::new(), Building::default());
+        SseReader { max_event_bytes, line, after_cr: false, past_first_line: false, event }
     }
 
     /// Takes bytes in and reports the events they complete. After a stop the rest of the bytes is not read.
@@ -77,7 +90,7 @@ impl SseReader {
                 return Ok(flow);
             }
         }
-        if self.line.len() + bytes.len() > MAX_EVENT_BYTES {
+        if self.line.len() + bytes.len() > self.max_event_bytes {
             return Err(TooLarge);
         }
         self.line.extend_from_slice(bytes);
@@ -120,6 +133,10 @@ impl SseReader {
         mut line: &[u8],
         on_event: &mut impl FnMut(Event<'_>) -> Flow<B>,
     ) -> Result<Flow<B>, TooLarge> {
+        // Wherever it was cut: a line is too long or it is not.
+        if line.len() > self.max_event_bytes {
+            return Err(TooLarge);
+        }
         if !self.past_first_line {
             self.past_first_line = true;
             line = line.strip_prefix(BOM).unwrap_or(line);
@@ -127,7 +144,7 @@ impl SseReader {
         if line.is_empty() {
             return Ok(self.event.dispatch(on_event));
         }
-        self.event.field(line, on_event)
+        self.event.field(line, self.max_event_bytes, on_event)
     }
 }
 
@@ -138,6 +155,7 @@ impl Building {
     fn field<B>(
         &mut self,
         line: &[u8],
+        max_event_bytes: usize,
         on_event: &mut impl FnMut(Event<'_>) -> Flow<B>,
     ) -> Result<Flow<B>, TooLarge> {
         let (name, value) = match memchr::memchr(b':', line) {
@@ -147,7 +165,7 @@ impl Building {
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match name {
             b"data" => {
-                if self.data.len() + value.len() > MAX_EVENT_BYTES {
+                if self.data.len() + value.len() > max_event_bytes {
                     return Err(TooLarge);
                 }
                 if self.has_data {

@@ -6,6 +6,8 @@ mod lines;
 mod memory;
 mod mend;
 mod opener;
+mod stream;
+mod streams;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -17,27 +19,52 @@ fn corpus(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
 }
 
-fn over(target: &str, check: fn(&[u8])) {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let corpus = corpus(target);
-    let mut files: Vec<_> = std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
+fn files(target: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(corpus(target)).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     assert!(files.len() > 5, "the corpus is not there");
+    files
+}
+
+fn over(files: Vec<PathBuf>, check: impl Fn(&[u8])) {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for file in files {
         // Shown when the test fails.
         eprintln!("{}", file.display());
-        memory::bounded(check, &std::fs::read(file).unwrap());
+        check(&std::fs::read(file).unwrap());
     }
 }
 
 #[test]
 fn the_corpus_of_the_lines() {
-    over("lines", lines::check);
+    over(files("lines"), |data| memory::bounded(lines::check, data));
 }
 
 #[test]
 fn the_corpus_of_the_opener() {
-    over("opener", opener::check);
+    over(files("opener"), |data| memory::bounded(opener::check, data));
+}
+
+#[test]
+fn the_corpus_of_the_streams() {
+    over(files("stream"), |data| {
+        stream::check(data);
+        stream::long(data);
+    });
+}
+
+#[test]
+fn recorded_streams_in_any_pieces() {
+    // The few long ones hold one line each that is all the same.
+    let small = |path: &PathBuf| std::fs::metadata(path).unwrap().len() < 100_000;
+    over(streams::recorded().into_iter().filter(small).collect(), stream::check);
+}
+
+#[test]
+fn streams_put_together_by_chance() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    streams::by_chance();
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 use terret::core::assemble::{Assembler, Route};
 use terret::core::chunk::{Chunk, Failure, FinishKind, code};
+use terret::core::limits::MAX_BLOCKS;
 use terret::core::message::Block;
+use terret::limits::MAX_ANSWER_BYTES;
 use terret::model::openai_chat::WIRE;
 use terret::model::response::{Progress, Response};
 
@@ -218,4 +220,41 @@ fn one_start_and_one_end() {
     assert!(matches!(chunks.last(), Some(Chunk::Finish { .. })));
     let ends = |chunk: &&Chunk| matches!(chunk, Chunk::ResponseStart { .. } | Chunk::Finish { .. });
     assert_eq!(chunks.iter().filter(ends).count(), 2);
+}
+
+#[test]
+fn what_no_answer_needs_is_too_much() {
+    let many = |entry: Value| Value::from(vec![entry; MAX_BLOCKS + 1]);
+    let calls: Vec<Value> = (0..=MAX_BLOCKS).map(|index| json!({"index": index, "id": "x"})).collect();
+    let (one, other) = calls.split_at(9);
+    let detail = |index: usize, key: &str| {
+        delta(json!({"reasoning_details": [{"type": "reasoning.text", "index": index, key: "1"}]}))
+    };
+    let half = "x".repeat(MAX_ANSWER_BYTES / 2 + 1);
+    for (what, payloads, words) in [
+        ("choices", vec![json!({ "choices": many(json!({})) })], "a list of more than 128 entries"),
+        ("calls at once", vec![delta(json!({ "tool_calls": calls }))], "a list of more than 4096 entries"),
+        ("parts", vec![delta(json!({ "content": many(json!({})) }))], "a list of more than 4096 entries"),
+        (
+            "calls",
+            vec![delta(json!({ "tool_calls": one })), delta(json!({ "tool_calls": other }))],
+            "the response opened more than 4096 blocks",
+        ),
+        (
+            "details",
+            (0..=MAX_BLOCKS).map(|index| detail(index, "text")).collect(),
+            "reasoning details of more",
+        ),
+        (
+            "bytes",
+            vec![delta(json!({"reasoning_details": [{"text": half}]})); 2],
+            "reasoning details of more",
+        ),
+        ("fields", (0..64).map(|n| detail(0, &format!("k{n}"))).collect(), "reasoning details of more"),
+    ] {
+        let (_, failure) = stream(&payloads);
+        let failure = failure.unwrap_or_else(|| panic!("{what} without end are taken"));
+        assert_eq!(failure.code, code::MALFORMED_RESPONSE, "{what}: {failure:?}");
+        assert!(failure.message.contains(words), "{what}: {}", failure.message);
+    }
 }

@@ -1,5 +1,7 @@
 //! Which call a delta belongs to, over all the ways servers number them.
 
+use std::collections::HashSet;
+
 use serde::de::IgnoredAny;
 
 /// The calls of one response, in the order first seen.
@@ -18,6 +20,9 @@ pub(super) struct Call {
     /// The tool; empty until it comes.
     pub(super) name: String,
     arguments: String,
+    brackets: Brackets,
+    /// No more of them can make JSON of these arguments.
+    spoilt: bool,
     index: Option<i64>,
 }
 
@@ -36,14 +41,14 @@ pub(super) enum Place {
 impl Calls {
     /// Finds the place of a delta. Its own index decides; without one its id; without either it continues the
     /// last call. Servers that use one index for all calls are known by a second id.
-    pub(super) fn place(&self, index: Option<i64>, id: &str, name: &str) -> Place {
+    pub(super) fn place(&mut self, index: Option<i64>, id: &str, name: &str) -> Place {
         let fresh = Place::New { index_reused: false };
         if let Some(index) = index {
             // The last one, because an index may have been used before.
             let Some(at) = self.list.iter().rposition(|call| call.index == Some(index)) else {
                 return fresh;
             };
-            let call = &self.list[at];
+            let call = &mut self.list[at];
             let other_id = !id.is_empty() && !call.id.is_empty() && call.id != id;
             if other_id && (!name.is_empty() || call.is_complete()) {
                 return Place::New { index_reused: true };
@@ -53,9 +58,9 @@ impl Calls {
         if !id.is_empty() {
             return self.list.iter().rposition(|call| call.id == id).map_or(fresh, Place::Known);
         }
-        match self.list.last() {
-            Some(call) if name.is_empty() || !call.is_complete() => Place::Known(self.list.len() - 1),
-            Some(_) | None => fresh,
+        match self.list.last_mut().map(|call| name.is_empty() || !call.is_complete()) {
+            Some(true) => Place::Known(self.list.len() - 1),
+            Some(false) | None => fresh,
         }
     }
 
@@ -65,6 +70,8 @@ impl Calls {
             id: id.to_owned(),
             name: name.to_owned(),
             arguments: String::new(),
+            brackets: Brackets::default(),
+            spoilt: false,
             index,
         });
         self.list.len() - 1
@@ -79,25 +86,61 @@ impl Calls {
     }
 
     /// Whether every call's arguments are one complete JSON object.
-    pub(super) fn all_complete(&self) -> bool {
-        self.list.iter().all(|call| call.arguments.trim_start().starts_with('{') && call.is_complete())
+    pub(super) fn all_complete(&mut self) -> bool {
+        self.list.iter_mut().all(|call| call.arguments.trim_start().starts_with('{') && call.is_complete())
     }
 
-    /// An id no call of this response has.
-    pub(super) fn free_id(&self, ordinal: usize) -> String {
-        let taken = |id: &str| self.list.iter().any(|call| call.id == id);
-        let ids = (ordinal..).map(|n| format!("call_{n}"));
-        ids.into_iter().find(|id| !taken(id)).unwrap_or_default()
+    /// The ids that are taken.
+    pub(super) fn ids(&self) -> HashSet<String> {
+        self.list.iter().map(|call| call.id.clone()).filter(|id| !id.is_empty()).collect()
     }
 }
 
 impl Call {
     pub(super) fn push(&mut self, arguments: &str) {
         self.arguments.push_str(arguments);
+        self.brackets.push(arguments);
     }
 
-    fn is_complete(&self) -> bool {
-        serde_json::from_str::<IgnoredAny>(&self.arguments).is_ok()
+    /// Whether the arguments are one JSON value. They are asked after with every piece by servers that number badly,
+    /// so they are read only where they may be whole, and not again once they cannot be.
+    fn is_complete(&mut self) -> bool {
+        if self.spoilt || !self.brackets.closed() {
+            return false;
+        }
+        let read = serde_json::from_str::<IgnoredAny>(&self.arguments);
+        self.spoilt = read.as_ref().is_err_and(|error| !error.is_eof());
+        read.is_ok()
+    }
+}
+
+/// Whether brackets and quotes are closed behind something; each byte is looked at once.
+#[derive(Debug, Default)]
+struct Brackets {
+    any: bool,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Brackets {
+    fn push(&mut self, text: &str) {
+        for byte in text.bytes() {
+            self.any |= !byte.is_ascii_whitespace();
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' if self.in_string => self.escaped = true,
+                b'"' => self.in_string = !self.in_string,
+                _ if self.in_string => {}
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
+    fn closed(&self) -> bool {
+        self.any && self.depth == 0 && !self.in_string
     }
 }
 
@@ -137,10 +180,31 @@ mod tests {
     }
 
     #[test]
-    fn free_ids_are_free() {
-        let mut calls = Calls::default();
-        calls.open(0, None, "call_1", "f");
-        assert_eq!(calls.free_id(0), "call_0");
-        assert_eq!(calls.free_id(1), "call_2");
+    fn arguments_are_whole_when_json_says_so_however_they_came() {
+        for text in [
+            "",
+            " ",
+            "{}",
+            " {\"a\":\"}\\\"{\"} ",
+            "{]",
+            "}{",
+            "[1,{}]",
+            "12",
+            "\"a",
+            "tru",
+            "{}{}",
+            "{\"a\":",
+            "\\",
+        ] {
+            let mut calls = Calls::default();
+            calls.open(0, None, "a", "f");
+            for (at, piece) in text.char_indices() {
+                let call = &mut calls.list[0];
+                call.push(&text[at..at + piece.len_utf8()]);
+                let so_far = &text[..at + piece.len_utf8()];
+                let whole = serde_json::from_str::<serde::de::IgnoredAny>(so_far).is_ok();
+                assert_eq!(call.is_complete(), whole, "{so_far}");
+            }
+        }
     }
 }

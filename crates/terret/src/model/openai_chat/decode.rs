@@ -8,8 +8,9 @@ use terret_core::message::BlockKind;
 use terret_core::raw::Raw;
 
 use super::calls::{Calls, Place};
-use super::details::Details;
+use super::details::{Details, TooMuch};
 use super::event::{CallDelta, Choice, Content, Delta, Event, Part, Text};
+use crate::limits::MAX_ANSWER_BYTES;
 use crate::model::compact::compact;
 use crate::model::failure::{self, Secret, cut};
 use crate::model::payload::ErrorWords;
@@ -117,11 +118,15 @@ impl Decoder {
         for choice in first {
             self.choice(choice, lenient, out)?;
         }
-        if self.blocks as usize > MAX_BLOCKS {
-            let message = format!("the response opened more than {MAX_BLOCKS} blocks");
-            return Err(Failure::new(code::MALFORMED_RESPONSE, message));
+        self.not_too_many()
+    }
+
+    fn not_too_many(&self) -> Result<(), Failure> {
+        if self.blocks as usize <= MAX_BLOCKS {
+            return Ok(());
         }
-        Ok(())
+        let message = format!("the response opened more than {MAX_BLOCKS} blocks");
+        Err(Failure::new(code::MALFORMED_RESPONSE, message))
     }
 
     fn choice(&mut self, choice: Choice<'_>, lenient: bool, out: &mut Vec<Chunk>) -> Result<(), Failure> {
@@ -155,7 +160,12 @@ impl Decoder {
         };
         self.reasoning(field, thought, lenient, out);
         if let Some(details) = delta.reasoning_details.filter(|details| details.get() != "null") {
-            self.details.add(details.get());
+            self.details.add(details.get()).map_err(|TooMuch| {
+                let message = format!(
+                    "reasoning details of more than {MAX_ANSWER_BYTES} bytes or {MAX_BLOCKS} entries"
+                );
+                Failure::new(code::MALFORMED_RESPONSE, message)
+            })?;
             if self.reasoning.is_none() && !self.details.is_empty() {
                 self.open_reasoning("reasoning", out);
             }
@@ -271,6 +281,7 @@ impl Decoder {
             Place::New { index_reused } => {
                 self.close_channel(out);
                 let block = self.next_block();
+                self.not_too_many()?;
                 let known = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
                 let (id_known, name_known) = (known(&id), known(&name));
                 out.push(Chunk::BlockStart {

@@ -5,30 +5,54 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
+use terret_core::limits::MAX_BLOCKS;
+
+use crate::limits::{MAX_ANSWER_BYTES, MAX_DETAIL_FIELDS};
 
 /// The merged array. Linear: a delta costs what it adds.
 #[derive(Debug, Default)]
-pub(super) struct Details(Vec<Detail>);
+pub(super) struct Details {
+    list: Vec<Detail>,
+    /// Bytes of keys and values taken in that are still held.
+    bytes: usize,
+}
+
+/// They would be more than an answer may have.
+#[derive(Debug)]
+pub(super) struct TooMuch;
 
 impl Details {
-    /// Takes the entries of one delta in; entries that are no objects are passed over.
-    pub(super) fn add(&mut self, raw: &str) {
+    /// Takes the entries of one delta in; if one of them is no object, the delta is passed over. They are held until
+    /// the answer ends, so what is too much for an answer is too much here.
+    pub(super) fn add(&mut self, raw: &str) -> Result<(), TooMuch> {
         for detail in serde_json::from_str::<Vec<Detail>>(raw).unwrap_or_default() {
-            match self.0.iter_mut().find(|known| known.continues(&detail)) {
-                Some(known) => known.merge(detail),
-                None => self.0.push(detail),
+            let fields = match self.list.iter_mut().find(|known| known.continues(&detail)) {
+                Some(known) => {
+                    self.bytes += known.merge(detail);
+                    known.0.len()
+                }
+                None => {
+                    self.bytes += detail.bytes();
+                    self.list.push(detail);
+                    0
+                }
+            };
+            let too_much = self.bytes > MAX_ANSWER_BYTES || self.list.len() > MAX_BLOCKS;
+            if too_much || fields > MAX_DETAIL_FIELDS {
+                return Err(TooMuch);
             }
         }
+        Ok(())
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
     }
 }
 
 impl Serialize for Details {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(s)
+        self.list.serialize(s)
     }
 }
 
@@ -62,7 +86,9 @@ impl Detail {
             && kind != "\"reasoning.encrypted\""
     }
 
-    fn merge(&mut self, other: Detail) {
+    /// Says how many bytes it has more afterwards.
+    fn merge(&mut self, other: Detail) -> usize {
+        let before = self.bytes();
         for (key, value) in other.0 {
             let known = self.0.iter_mut().find(|(name, _)| *name == key).map(|(_, field)| field);
             match (known, value) {
@@ -70,6 +96,20 @@ impl Detail {
                 (Some(known), value) => *known = value,
                 (None, value) => self.0.push((key, value)),
             }
+        }
+        self.bytes().saturating_sub(before)
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|(key, field)| key.len() + field.bytes()).sum()
+    }
+}
+
+impl Field {
+    fn bytes(&self) -> usize {
+        match self {
+            Field::Text(text) => text.len(),
+            Field::Raw(raw) => raw.get().len(),
         }
     }
 }
@@ -91,6 +131,9 @@ impl<'de> Deserialize<'de> for Detail {
                     } else {
                         Field::Raw(raw)
                     };
+                    if fields.len() == MAX_DETAIL_FIELDS {
+                        return Err(de::Error::custom("an entry with too many fields"));
+                    }
                     fields.push((key, field));
                 }
                 Ok(Detail(fields))
@@ -122,12 +165,12 @@ mod tests {
     #[test]
     fn equal_type_and_index_merge_and_encrypted_stays_apart() {
         let mut details = Details::default();
-        details.add(r#"[{"type":"reasoning.text","text":"a","index":0}]"#);
-        details.add(r#"[{"type":"reasoning.text","text":"b","index":0,"signature":null}]"#);
-        details.add(r#"[{"type":"reasoning.text","signature":"S","index":0}]"#);
-        details.add(r#"[{"type":"reasoning.encrypted","data":"x","index":1}]"#);
-        details.add(r#"[{"type":"reasoning.encrypted","data":"y","index":1}]"#);
-        details.add("null");
+        let _ = details.add(r#"[{"type":"reasoning.text","text":"a","index":0}]"#);
+        let _ = details.add(r#"[{"type":"reasoning.text","text":"b","index":0,"signature":null}]"#);
+        let _ = details.add(r#"[{"type":"reasoning.text","signature":"S","index":0}]"#);
+        let _ = details.add(r#"[{"type":"reasoning.encrypted","data":"x","index":1}]"#);
+        let _ = details.add(r#"[{"type":"reasoning.encrypted","data":"y","index":1}]"#);
+        let _ = details.add("null");
         assert_eq!(
             serde_json::to_string(&details).unwrap(),
             concat!(

@@ -94,15 +94,16 @@ impl Decoder {
         if kind != FinishKind::ToolCalls {
             return;
         }
-        let mut warned = false;
+        let (mut warned, mut taken) = (false, self.calls.ids());
         for ordinal in 0.. {
-            let free = self.calls.free_id(ordinal);
             let Some(call) = self.calls.get_mut(ordinal) else {
                 break;
             };
             if !call.id.is_empty() {
                 continue;
             }
+            let free = (ordinal..).map(|n| format!("call_{n}")).find(|id| taken.insert(id.clone()));
+            let free = free.unwrap_or_default();
             call.id.clone_from(&free);
             let index = call.block;
             out.push(Chunk::ToolCallDelta {

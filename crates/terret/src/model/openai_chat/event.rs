@@ -2,9 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use terret_core::limits::MAX_BLOCKS;
+
+use crate::limits::MAX_CHOICES;
 
 /// A chunk of `chat.completion.chunk`, or an error in its place. Unknown fields are passed over.
 #[derive(serde::Deserialize)]
@@ -16,7 +20,7 @@ pub(super) struct Event<'a> {
     #[serde(borrow, default)]
     pub(super) object: Option<Text<'a>>,
     #[serde(borrow, default)]
-    pub(super) choices: Option<Vec<Choice<'a>>>,
+    pub(super) choices: Option<Few<Choice<'a>, MAX_CHOICES>>,
     #[serde(borrow, default)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -55,7 +59,7 @@ pub(super) struct Delta<'a> {
     #[serde(borrow, default)]
     pub(super) reasoning_details: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) tool_calls: Option<Vec<CallDelta<'a>>>,
+    pub(super) tool_calls: Option<Few<CallDelta<'a>>>,
 }
 
 #[derive(serde::Deserialize)]
@@ -120,10 +124,49 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
+/// A list of no more entries than make sense: three bytes on the wire can be hundreds in memory.
+pub(super) struct Few<T, const MOST: usize = MAX_BLOCKS>(Vec<T>);
+
+impl<T, const MOST: usize> IntoIterator for Few<T, MOST> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Few<T, MOST> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_seq(FewVisitor(PhantomData))
+    }
+}
+
+struct FewVisitor<T, const MOST: usize>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for FewVisitor<T, MOST> {
+    type Value = Few<T, MOST>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(entry) = seq.next_element()? {
+            if list.len() == MOST {
+                return Err(de::Error::custom(format_args!("a list of more than {MOST} entries")));
+            }
+            list.push(entry);
+        }
+        Ok(Few(list))
+    }
+}
+
 /// `content`: a string, or Mistral's list of parts.
 pub(super) enum Content<'a> {
     Text(Cow<'a, str>),
-    Parts(Vec<Part<'a>>),
+    Parts(Few<Part<'a>>),
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
@@ -149,12 +192,8 @@ impl<'de> Visitor<'de> for ContentVisitor {
         Ok(Content::Text(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut parts = Vec::new();
-        while let Some(part) = seq.next_element()? {
-            parts.push(part);
-        }
-        Ok(Content::Parts(parts))
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+        FewVisitor(PhantomData).visit_seq(seq).map(Content::Parts)
     }
 }
 
