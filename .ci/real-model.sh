@@ -28,9 +28,9 @@ try() {
     return "$code"
 }
 
-# A model of 135 million parameters has bad days that depend on the processor; three of three would be ours.
-# An empty directory looks the same every time, so that prompt comes first.
-prompts=('Run the command `ls -l`.' 'Run the command `date`.' 'Run the command `uname -sm`.')
+# A model of 135 million parameters has bad days that depend on the processor, the date and the directory it is told
+# of; three of three would be ours. What it got right most often comes first: 6 of 6, 6 of 6 and 4 of 6 directories.
+prompts=('Run the command `echo hello`.' 'Run the command `date`.' 'Run the command `ls -l`.')
 
 # The wire under test, until a try passes.
 over() {
