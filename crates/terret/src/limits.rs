@@ -157,6 +157,15 @@ pub const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 32_000;
 /// Longest tool-call id that OpenAI's chat endpoint takes, in bytes.
 pub const MAX_CHAT_CALL_ID_BYTES: usize = 40;
 
+/// Longest tool-call id that Anthropic's messages endpoint takes, in bytes.
+pub const MAX_MESSAGES_CALL_ID_BYTES: usize = 64;
+
+/// Longest name of a tool that every server of Anthropic's messages takes, in bytes.
+pub const MAX_MESSAGES_NAME_BYTES: usize = 64;
+
+/// How many blocks a server looks back from a mark of the prompt cache.
+pub const CACHE_LOOKBACK_BLOCKS: usize = 20;
+
 /// Syncs of one process at the same time: with a thousand sessions, more threads in the kernel than this made each
 /// other slower, and fewer left the disk waiting.
 pub const MAX_SYNCS: usize = 64;

@@ -6,6 +6,7 @@ use terret_core::chunk::{Failure, code};
 use terret_core::raw::Raw;
 
 use super::http::Http;
+use super::row::Row;
 use super::wire::Wire;
 use super::{Adapter, ChunkStream, Outgoing, Prepared, Proposal, models, stream};
 
@@ -16,7 +17,7 @@ pub(super) struct WireAdapter {
     /// Name of the provider, for messages.
     pub provider: String,
     /// The row that says how this server differs.
-    pub dialect: String,
+    pub row: Row,
     /// Where it is.
     pub http: Http,
     /// Whether its model names mean what our table of models says; a local server's may mean anything.
@@ -36,16 +37,13 @@ impl Adapter for WireAdapter {
             return Err(Failure::new(code::INVALID_REQUEST, message));
         }
         check(self.wire, &proposal.parameters)?;
-        let dialect = (self.wire.row)(&self.dialect, &proposal.model).ok_or_else(|| {
-            let what = format!("there is no dialect `{}` of {}", self.dialect, self.wire.protocol);
-            Failure::new(code::INVALID_REQUEST, what)
-        })?;
+        let dialect = self.row.effective(&proposal.model)?;
+        self.accepts(proposal, &dialect)?;
         let known = models::find(&proposal.model).filter(|_| self.hosted);
         let mut parameters = proposal.parameters.clone();
         let mut defaults = Vec::new();
-        if let (Some(limit), false) =
-            (known.map(models::Model::default_output_tokens), parameters.contains_key("max_output_tokens"))
-        {
+        let limit = known.map(models::Model::default_output_tokens).or(self.wire.output_tokens);
+        if let (Some(limit), false) = (limit, parameters.contains_key("max_output_tokens")) {
             let limit = Raw::from_value(&limit).map_err(unwritable)?;
             parameters.insert("max_output_tokens".to_owned(), limit);
             defaults.push("max_output_tokens".to_owned());
@@ -61,6 +59,30 @@ impl Adapter for WireAdapter {
 
     fn stream(&self, request: Outgoing) -> ChunkStream {
         stream::stream(self.wire, self.http.clone(), request)
+    }
+}
+
+impl WireAdapter {
+    /// Refuses parameters the server would refuse, or take and not heed.
+    fn accepts(&self, proposal: &Proposal, dialect: &Raw) -> Result<(), Failure> {
+        #[derive(serde::Deserialize)]
+        struct Refuses {
+            #[serde(default)]
+            refused: Vec<String>,
+        }
+        let refused = serde_json::from_str::<Refuses>(dialect.get()).map_err(unwritable)?.refused;
+        let given = |refused: &&String| match refused.split_once('=') {
+            Some((name, word)) => proposal.parameters.get(name).is_some_and(|raw| *raw == Raw::string(word)),
+            None => proposal.parameters.contains_key(*refused),
+        };
+        match refused.iter().find(given) {
+            None => Ok(()),
+            Some(refused) => {
+                let (provider, model) = (&self.provider, &proposal.model);
+                let what = format!("{provider} takes no `{refused}` for {model}: leave it out");
+                Err(Failure::new(code::INVALID_REQUEST, what))
+            }
+        }
     }
 }
 

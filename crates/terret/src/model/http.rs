@@ -54,7 +54,11 @@ impl Http {
         if let Some((auth, key)) = &key {
             let (name, value) = match auth {
                 Auth::Bearer => (AUTHORIZATION, format!("Bearer {}", key.trim())),
-                Auth::Header(name) => (HeaderName::from_static(name), key.trim().to_owned()),
+                Auth::Header(name) => {
+                    let name = HeaderName::from_bytes(name.as_bytes())
+                        .map_err(|_| invalid(format!("`{name}` is not a header that can be sent")))?;
+                    (name, key.trim().to_owned())
+                }
             };
             let value = HeaderValue::from_str(&value);
             let mut value =

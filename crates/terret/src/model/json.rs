@@ -26,6 +26,27 @@ impl Json {
         self.0.clear();
     }
 
+    /// An object without its closing bracket.
+    pub(super) fn without_end(&self) -> &[u8] {
+        self.0.strip_suffix(b"}").unwrap_or(&self.0)
+    }
+
+    /// Adds an object, but for its closing bracket.
+    pub(super) fn append_open(&mut self, object: &Json) {
+        self.0.extend_from_slice(object.without_end());
+    }
+
+    /// What is written, as text.
+    pub(super) fn into_text(self) -> String {
+        // Only text was ever written.
+        String::from_utf8(self.0).unwrap_or_default()
+    }
+
+    /// Adds another piece.
+    pub(super) fn append(&mut self, piece: &Json) {
+        self.0.extend_from_slice(&piece.0);
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

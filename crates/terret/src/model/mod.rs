@@ -4,11 +4,14 @@
 //! and the messages, so that a body can be rebuilt from the log alone.
 
 mod adapter;
+pub mod anthropic_messages;
+mod attachment;
 mod body;
 pub mod compact;
 pub mod failure;
 mod grown;
 pub mod http;
+mod ids;
 mod json;
 pub mod models;
 pub mod openai_chat;
@@ -17,6 +20,8 @@ pub mod provider;
 mod providers;
 pub mod response;
 pub mod retry_hint;
+pub mod row;
+mod schema;
 pub mod script;
 pub mod sse;
 mod stream;
@@ -108,4 +113,9 @@ pub fn codec(name: &str) -> Option<&'static dyn Codec> {
     CODECS.iter().copied().find(|codec| codec.name() == name)
 }
 
-static CODECS: [&'static dyn Codec; 2] = [&openai_chat::codec::OpenAiChat, &script::codec::ScriptCodec];
+static CODECS: [&'static dyn Codec; 4] = [
+    &anthropic_messages::codec::AnthropicMessages,
+    &openai_chat::codec::FIRST,
+    &openai_chat::codec::NEWEST,
+    &script::codec::ScriptCodec,
+];

@@ -8,14 +8,15 @@ use terret_core::chunk::{Failure, code};
 use super::Adapter;
 use super::adapter::WireAdapter;
 use super::http::Http;
+use super::row::Row;
 use super::script::ScriptAdapter;
-use super::wire::{self, WIRES};
+use super::wire::{self, Auth, WIRES};
 
 /// A provider as configuration describes it. Over a built-in of the same name, what is given here wins.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderSettings {
-    /// Protocol: `openai-chat`.
+    /// Protocol: `anthropic-messages` or `openai-chat`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<String>,
     /// Where the server is, for example `http://localhost:8000/v1`.
@@ -27,6 +28,12 @@ pub struct ProviderSettings {
     /// Name of a dialect row; `generic` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dialect: Option<String>,
+    /// The header that carries the key instead of the wire's own, for example `api-key`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_header: Option<String>,
+    /// Columns in which this server differs from its row.
+    #[serde(skip_serializing_if = "toml::Table::is_empty")]
+    pub quirks: toml::Table,
     /// Extra headers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
@@ -60,7 +67,7 @@ pub const BUILT_IN: [BuiltIn; 8] = [
         base_url_env: "ANTHROPIC_BASE_URL",
         api_key_env: "ANTHROPIC_API_KEY",
         needs_key: true,
-        dialect: "",
+        dialect: "anthropic",
     },
     chat("deepseek", "https://api.deepseek.com", "DEEPSEEK_BASE_URL", "DEEPSEEK_API_KEY", true),
     chat(
@@ -130,10 +137,13 @@ pub fn adapter(
     let base_url =
         settings.base_url.clone().or_else(moved).or(built_in.map(|known| known.base_url.to_owned()));
     let base_url = base_url.ok_or_else(|| invalid("it has no base_url".to_owned()))?;
+    // Where the path has the version, people give the address with it and without.
+    let base_url = match wire.path.starts_with("/v1/") {
+        true => base_url.trim_end_matches('/').trim_end_matches("/v1"),
+        false => &base_url,
+    };
     let row = settings.dialect.as_deref().or(built_in.map(|known| known.dialect)).unwrap_or("generic");
-    if (wire.row)(row, "").is_none() {
-        return Err(invalid(format!("there is no dialect `{row}` of {protocol}")));
-    }
+    let row = Row::new(wire, row, settings.quirks.clone()).map_err(invalid)?;
 
     // A variable that configuration names is meant: its absence is a mistake.
     let (variable, needed) = match (&settings.api_key_env, built_in) {
@@ -144,21 +154,16 @@ pub fn adapter(
     let key = present(variable);
     let missing_key = (needed && key.is_none()).then(|| variable.to_owned());
     let hosted = built_in.is_some_and(|known| known.needs_key);
-    let fixed = wire.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let effective = row.effective("").map_err(|failure| invalid(failure.message))?;
+    let fixed = (wire.headers)(&effective).into_iter().map(|(name, value)| (name.to_owned(), value));
     let headers: Vec<(String, String)> = fixed.chain(settings.headers.clone()).collect();
-    let key = key.map(|key| (wire.auth, key));
-    let mut http = Http::new(&base_url, key, &headers).map_err(|failure| invalid(failure.message))?;
+    let named = settings.api_key_header.clone().map(|name| Auth::Header(name.into()));
+    let key = key.map(|key| (named.unwrap_or_else(|| wire.auth.clone()), key));
+    let mut http = Http::new(base_url, key, &headers).map_err(|failure| invalid(failure.message))?;
     if let Some(client) = own.client {
         http = http.with_client(client);
     }
-    Ok(Box::new(WireAdapter {
-        wire,
-        provider: name.to_owned(),
-        dialect: row.to_owned(),
-        http,
-        hosted,
-        missing_key,
-    }))
+    Ok(Box::new(WireAdapter { wire, provider: name.to_owned(), row, http, hosted, missing_key }))
 }
 
 fn unknown(name: &str) -> Failure {
@@ -189,8 +194,7 @@ mod tests {
 
     #[test]
     fn a_missing_key_is_named_before_anything_is_sent() {
-        for provider in BUILT_IN.iter().filter(|provider| provider.needs_key && provider.name != "anthropic")
-        {
+        for provider in BUILT_IN.iter().filter(|provider| provider.needs_key) {
             let failure = prepare(provider.name, None, &[]).unwrap_err();
             assert_eq!(failure.code, code::AUTH);
             assert!(failure.message.contains(provider.api_key_env), "{}", failure.message);
@@ -205,7 +209,7 @@ mod tests {
     #[test]
     fn defaults_are_marked_and_the_dialect_is_named() {
         let prepared = prepare("openai", None, &[("OPENAI_API_KEY", "k")]).unwrap();
-        assert_eq!(prepared.wire, "openai-chat@1");
+        assert_eq!(prepared.wire, "openai-chat@2");
         assert_eq!(prepared.defaults, ["max_output_tokens"]);
         assert_eq!(prepared.parameters["max_output_tokens"].get(), "32000");
         assert_eq!(prepared.context_window, Some(400_000));
@@ -217,7 +221,10 @@ mod tests {
     #[test]
     fn what_cannot_work_is_refused_with_a_reason() {
         let message = |name: &str, settings: Option<&str>| prepare(name, settings, &[]).unwrap_err().message;
-        assert!(message("mine", Some("wire = 'smoke'")).contains("no wire `smoke`: known are openai-chat"));
+        assert!(
+            message("mine", Some("wire = 'smoke'"))
+                .contains("no wire `smoke`: known are anthropic-messages, openai-chat")
+        );
         assert!(message("opeani", None).contains("known are anthropic, deepseek"));
         assert!(message("mine", Some("wire = 'openai-chat'")).contains("no base_url"));
         assert!(message("mine", Some("base_url = 'x'")).contains("`x` is not"));

@@ -1,10 +1,12 @@
 //! The wires: what differs between protocols, as one table.
 
+use std::borrow::Cow;
+
 use terret_core::chunk::{Chunk, Failure};
 use terret_core::raw::Raw;
 
-use super::openai_chat;
 use super::sse::{Event, Flow};
+use super::{anthropic_messages, openai_chat};
 
 /// A protocol.
 pub struct Wire {
@@ -16,28 +18,34 @@ pub struct Wire {
     pub path: &'static str,
     /// The header that carries the key.
     pub auth: Auth,
-    /// Headers every request of this wire has.
-    pub headers: &'static [(&'static str, &'static str)],
+    /// Headers every request has at a server of this row.
+    pub headers: fn(row: &Raw) -> Vec<(&'static str, String)>,
     /// The effective row of the dialect table: by the row's name and the model's, as it goes into the header. `None`
     /// for a name without a row.
     pub row: fn(name: &str, model: &str) -> Option<Raw>,
+    /// Names of the rows there are.
+    pub rows: &'static [&'static str],
+    /// Reads the columns of a row and writes them in their order; fails if a column does not take its value.
+    pub typed: fn(columns: &str) -> Result<Raw, serde_json::Error>,
     /// Keys the codec writes itself; parameters of these names are refused.
     pub reserved: &'static [&'static str],
+    /// The output limit of a request that has none; `None` where the server has one itself.
+    pub output_tokens: Option<u64>,
     /// A reader of one response. The secret is masked in failures.
     pub decoder: fn(secret: Option<String>) -> Box<dyn Decoder>,
 }
 
 /// How a key goes out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Auth {
     /// As `authorization: Bearer KEY`.
     Bearer,
     /// As the value of this header.
-    Header(&'static str),
+    Header(Cow<'static, str>),
 }
 
 /// All of them.
-pub static WIRES: [&Wire; 1] = [&openai_chat::WIRE];
+pub static WIRES: [&Wire; 2] = [&anthropic_messages::WIRE, &openai_chat::WIRE];
 
 /// The wire of this name.
 pub fn wire(protocol: &str) -> Option<&'static Wire> {

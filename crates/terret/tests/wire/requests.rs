@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use terret::core::chunk::Failure;
 use terret::core::fact::{Header, ToolSpec};
 use terret::core::id::{CallId, Digest};
 use terret::core::message::{Attachment, Block, CallKind, Message, ProviderData, Role, Source};
 use terret::core::raw::Raw;
 use terret::model::openai_chat::dialect::Dialect;
+use terret::model::openai_chat::rows::NAMES;
 use terret::model::{codec, no_blobs};
 
 fn call(ordinal: u32) -> CallId {
@@ -30,8 +34,8 @@ fn header(dialect: &str, model: &str, parameters: &[(&str, Value)]) -> Header {
     Header {
         provider: dialect.to_owned(),
         model: model.to_owned(),
-        wire: "openai-chat@1".to_owned(),
-        dialect: Raw::from_value(&Dialect::built_in(dialect).unwrap()).unwrap(),
+        wire: "openai-chat@2".to_owned(),
+        dialect: Raw::from_value(&Dialect::built_in(dialect, model).unwrap()).unwrap(),
         parameters: parameters.iter().map(|(name, value)| ((*name).to_owned(), raw(value))).collect(),
         defaults: Vec::new(),
         system: Some("You are terret.".to_owned()),
@@ -66,14 +70,34 @@ fn result(ordinal: u32, content: Vec<Block>, is_error: bool) -> Message {
     Message { id: "t".into(), role: Role::User, content, source: Source::Tool { call } }
 }
 
-fn image() -> Block {
-    let attachment =
-        Attachment { blob: Digest::of(b"png"), media_type: "image/png".to_owned(), bytes: 3, name: None };
-    Block::Image { attachment }
+/// The picture of the golden bodies.
+const PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
+
+/// The bytes the attachments of the tests stand for.
+pub(crate) fn blobs(blob: &Digest) -> Result<Vec<u8>, Failure> {
+    let png = STANDARD.decode(PNG).unwrap();
+    match [png, b"png".to_vec()].into_iter().find(|bytes| Digest::of(bytes) == *blob) {
+        Some(bytes) => Ok(bytes),
+        None => no_blobs(blob),
+    }
 }
 
-/// The history both golden steps come from.
+fn picture(bytes: &[u8]) -> Block {
+    let (blob, media_type) = (Digest::of(bytes), "image/png".to_owned());
+    Block::Image { attachment: Attachment { blob, media_type, bytes: bytes.len() as u64, name: None } }
+}
+
+fn image() -> Block {
+    picture(b"png")
+}
+
+/// The history both golden steps come from, with another picture.
 fn history(model: &str) -> Vec<Message> {
+    history_with(model, image())
+}
+
+fn history_with(model: &str, image: Block) -> Vec<Message> {
     let provider = ProviderData {
         protocol: "openai-chat".to_owned(),
         route: "p".to_owned(),
@@ -92,7 +116,7 @@ fn history(model: &str) -> Vec<Message> {
             ],
         ),
         result(0, vec![Block::text("ENOENT a.rs")], true),
-        result(1, vec![Block::Json { value: Raw::parse(r#"{"w": 1, "h": 1}"#).unwrap() }, image()], false),
+        result(1, vec![Block::Json { value: Raw::parse(r#"{"w": 1, "h": 1}"#).unwrap() }, image], false),
         assistant(model, vec![Block::text("Nothing there.")]),
         Message::user("u2", "try b.rs"),
     ]
@@ -100,7 +124,7 @@ fn history(model: &str) -> Vec<Message> {
 
 fn body(header: &Header, messages: &[Message]) -> String {
     let mut body = codec(&header.wire).unwrap().begin(header).unwrap();
-    messages.iter().for_each(|message| body.push(message, &no_blobs).unwrap());
+    messages.iter().for_each(|message| body.push(message, &blobs).unwrap());
     String::from_utf8(body.bytes().to_vec()).unwrap()
 }
 
@@ -114,16 +138,7 @@ fn messages_of(header: &Header, messages: &[Message]) -> Vec<Value> {
 
 fn golden(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire/requests").join(name);
-    let mut golden: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    // Pictures are not sent yet: their place is taken by words.
-    let blob = Digest::of(b"png");
-    let words = format!("Image(s) from tool result call_2:\n[image: image/png, 3 bytes, blake3 {blob}]");
-    for message in golden["messages"].as_array_mut().unwrap() {
-        if message["content"].is_array() {
-            message["content"] = json!(words);
-        }
-    }
-    golden
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
 #[test]
@@ -136,7 +151,7 @@ fn bodies_mean_what_the_golden_ones_mean() {
         &[("max_output_tokens", json!(32000)), ("reasoning_effort", json!("high"))],
     );
     for (header, name) in [(&openai, "openai-chat"), (&deepseek, "deepseek")] {
-        let history = history(&header.model);
+        let history = history_with(&header.model, picture(&STANDARD.decode(PNG).unwrap()));
         assert_eq!(parsed(header, &history[..4]), golden(&format!("{name}.step1.json")), "{name}");
         assert_eq!(parsed(header, &history), golden(&format!("{name}.step2.json")), "{name}");
     }
@@ -145,15 +160,35 @@ fn bodies_mean_what_the_golden_ones_mean() {
 /// Stored sessions are proven against these bytes. If this fails, the codec has changed: give it a new name.
 #[test]
 fn bodies_never_change() {
-    let header = header("openai", "gpt-x", &[("max_output_tokens", json!(32000)), ("top_p", json!(0.5))]);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire/requests/openai-chat@1.frozen.json");
-    let frozen = std::fs::read_to_string(path).unwrap();
-    assert_eq!(body(&header, &history("gpt-x")), frozen.trim_end());
+    let parameters = [("max_output_tokens", json!(32000)), ("top_p", json!(0.5))];
+    let first = Header {
+        wire: "openai-chat@1".to_owned(),
+        // As it was written then: the columns of later versions were not there, and mean nothing where they are.
+        dialect: Raw::parse(
+            r#"{"max_tokens_field":"max_completion_tokens","store":true,"parallel_tool_calls":true,
+                "prompt_cache_key":true,"images":"send","renamed":["top_p=p"],"tool_choice_any":true}"#,
+        )
+        .unwrap(),
+        ..header("openai", "gpt-x", &parameters)
+    };
+    let schema = json!({"name": "answer", "schema": {"type": "object", "properties": {}, "required": [],
+        "additionalProperties": false}});
+    let more = [("seed", json!(7)), ("output_schema", schema), ("tool_choice", json!("required"))];
+    let second = header("mistral", "m", &[&parameters[..1], &more[..]].concat());
+    for (header, name) in [(first, "openai-chat@1"), (second, "openai-chat@2")] {
+        let name = format!("tests/wire/requests/{name}.frozen.json");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+        let body = body(&header, &history(&header.model));
+        if std::env::var_os("FREEZE").is_some() && !path.exists() {
+            std::fs::write(&path, format!("{body}\n")).unwrap();
+        }
+        assert_eq!(body, std::fs::read_to_string(path).unwrap().trim_end());
+    }
 }
 
 #[test]
 fn a_body_is_the_beginning_of_the_next() {
-    for name in ["openai", "deepseek", "openrouter", "gemini", "ollama", "llamacpp", "vllm", "generic"] {
+    for name in NAMES {
         let header = header(name, "m", &[("temperature", json!(0))]);
         for model in ["m", "another"] {
             let mut history = history(model);
@@ -166,7 +201,7 @@ fn a_body_is_the_beginning_of_the_next() {
             }
             let mut grown = codec(&header.wire).unwrap().begin(&header).unwrap();
             for (message, expected) in history.iter().zip(&bodies[1..]) {
-                grown.push(message, &no_blobs).unwrap();
+                grown.push(message, &blobs).unwrap();
                 assert_eq!(grown.bytes(), expected.as_bytes(), "asking for the bytes changes nothing");
             }
         }
@@ -210,6 +245,7 @@ fn pictures_wait_for_the_last_answer() {
     let roles: Vec<&str> = messages.iter().map(|m| m["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["system", "assistant", "tool", "tool", "user", "user", "assistant"]);
     assert_eq!(messages[2]["content"], "(see the image below)");
+    assert_eq!(messages[4]["content"][1]["image_url"]["url"], "data:image/png;base64,cG5n");
     assert_eq!(messages[3]["content"], "(no output)");
     assert_eq!(messages[5]["content"], "Result of tool call 1.1.7:\nfor nobody");
     assert_eq!(messages[1]["content"], Value::Null);
@@ -279,5 +315,56 @@ fn a_header_of_another_wire_is_refused() {
     let mut header = header("openai", "m", &[]);
     header.dialect = Raw::parse("[1]").unwrap();
     assert!(codec("openai-chat@1").unwrap().begin(&header).is_err());
-    assert!(codec("openai-chat@2").is_none());
+    assert!(codec("openai-chat@3").is_none());
+}
+
+#[test]
+fn what_only_some_servers_want_is_a_column() {
+    let mistral = header("mistral", "m", &[("tool_choice", json!("required")), ("seed", json!(7))]);
+    let mut history = history("m");
+    history.truncate(4);
+    history.push(Message::user("u2", "and?"));
+    let parsed = parsed(&mistral, &history);
+    assert_eq!((&parsed["random_seed"], &parsed["tool_choice"]), (&json!(7), &json!("any")));
+    assert!(parsed.get("seed").is_none() && parsed.get("stream_options").is_none());
+    let messages = parsed["messages"].as_array().unwrap();
+    let roles: Vec<&str> = messages.iter().map(|m| m["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "assistant", "user", "user"]);
+    let ids: Vec<&str> = [3, 4].map(|at: usize| messages[at]["tool_call_id"].as_str().unwrap()).to_vec();
+    assert!(ids.iter().all(|id| id.len() == 9), "{ids:?}");
+
+    let effort = |name: &str, effort: &str| {
+        let body = body(&header(name, "m", &[("reasoning_effort", json!(effort))]), &[]);
+        let known = ["thinking", "reasoning", "reasoning_effort", "chat_template_kwargs"];
+        let body: BTreeMap<String, Value> = serde_json::from_str(&body).unwrap();
+        serde_json::to_string(&known.iter().filter_map(|key| body.get(*key)).collect::<Vec<_>>()).unwrap()
+    };
+    for (name, low, none) in [
+        ("openai", r#"["low"]"#, r#"["none"]"#),
+        ("deepseek", r#"[{"type":"enabled"},"low"]"#, r#"[{"type":"disabled"}]"#),
+        ("openrouter", r#"[{"effort":"low"}]"#, r#"[{"effort":"none"}]"#),
+        ("together", r#"[{"enabled":true}]"#, r#"[{"enabled":false}]"#),
+        ("llamacpp", r#"[{"enable_thinking":true}]"#, r#"[{"enable_thinking":false}]"#),
+        ("mistral", "[]", "[]"),
+    ] {
+        assert_eq!((effort(name, "low").as_str(), effort(name, "none").as_str()), (low, none), "{name}");
+    }
+
+    let schema = json!({"name": "answer", "schema": {"type": "object"}});
+    let format = |name: &str| {
+        let header = header(name, "m", &[("output_schema", schema.clone())]);
+        let body: Value = serde_json::from_str(&body(&header, &[])).unwrap();
+        assert!(body.get("output_schema").is_none());
+        body.get("response_format").cloned()
+    };
+    assert_eq!(format("generic"), None);
+    assert_eq!(format("deepseek"), Some(json!({"type": "json_object"})));
+    let whole = json!({"name": "answer", "strict": false, "schema": {"type": "object"}});
+    assert_eq!(format("openai"), Some(json!({"type": "json_schema", "json_schema": whole})));
+
+    let mut row = Dialect::built_in("generic", "m").unwrap();
+    row.tools_with_history = true;
+    let bare =
+        Header { dialect: Raw::from_value(&row).unwrap(), tools: Vec::new(), ..header("generic", "m", &[]) };
+    assert!(body(&bare, &[]).contains(r#","tools":[],"messages":["#));
 }

@@ -1,48 +1,70 @@
-//! Bodies of `openai-chat@1`. This file decides bytes that stored sessions are proven against: what it writes
+//! Bodies of chat completions. This file decides bytes that stored sessions are proven against: what it writes
 //! for a given header and messages never changes. A better body is a new codec.
+//!
+//! `openai-chat@2` reads more columns of the row than `@1` did, where they had no effect; their careful values give
+//! the same bytes.
 
 use bytes::Bytes;
 use terret_core::chunk::{Failure, code};
 use terret_core::fact::Header;
+use terret_core::id::CallId;
 use terret_core::message::{Block, Message, ProviderData, Role, Source};
 use terret_core::raw::Raw;
 
 use super::dialect::{
-    Dialect, EmptyContent, MaxTokensField, ReasoningField, ReasoningReplay, SystemRole, Thinking,
+    Dialect, EmptyContent, Images, MaxTokensField, ReasoningField, ReasoningReplay, StructuredOutput,
+    SystemRole, Thinking,
 };
-use super::history::{Ids, Images, placeholder};
+use super::history::Ids;
+use super::parts::Parts;
+use crate::model::attachment::data_url;
 use crate::model::compact::compact;
 use crate::model::grown::Grown;
 use crate::model::json::{Json, Value};
+use crate::model::schema::is_strict;
 use crate::model::{Blobs, Body, Codec};
 
-/// The codec.
-pub struct OpenAiChat;
+/// A version of the codec.
+pub struct OpenAiChat {
+    name: &'static str,
+}
 
-/// Its name and version.
-pub const NAME: &str = "openai-chat@1";
+/// The first: without pictures and without schemas of answers.
+pub static FIRST: OpenAiChat = OpenAiChat { name: "openai-chat@1" };
+
+/// The one new requests are written by.
+pub static NEWEST: OpenAiChat = OpenAiChat { name: NAME };
+
+/// Name and version of the newest.
+pub const NAME: &str = "openai-chat@2";
 
 /// The protocol, as opaque data names it.
 pub const PROTOCOL: &str = "openai-chat";
 
 impl Codec for OpenAiChat {
     fn name(&self) -> &'static str {
-        NAME
+        self.name
     }
 
     fn begin(&self, header: &Header) -> Result<Box<dyn Body>, Failure> {
         let dialect = Dialect::from_raw(&header.dialect).map_err(|error| {
-            Failure::new(code::INVALID_REQUEST, format!("the header's dialect is not one of {NAME}: {error}"))
+            Failure::new(
+                code::INVALID_REQUEST,
+                format!("the header's dialect is not one of {}: {error}", self.name),
+            )
         })?;
+        let dialect = if self.name == FIRST.name { dialect.of_the_first() } else { dialect };
         let mut json = Json::default();
-        head(&mut json, header, &dialect);
+        head(&mut json, header, &dialect, self.name);
+        let ids = Ids::new(dialect.call_ids);
         let mut body = ChatBody {
             grown: Grown::new(b""),
             json,
             dialect,
             model: header.model.clone(),
-            ids: Ids::default(),
-            images: Images::default(),
+            ids,
+            images: Parts::default(),
+            behind_tools: false,
             empty: true,
         };
         if let Some(system) = &header.system {
@@ -76,7 +98,7 @@ pub const RESERVED: [&str; 13] = [
 ];
 
 /// Everything before the messages, in one fixed order; leaves `messages` open.
-fn head(json: &mut Json, header: &Header, dialect: &Dialect) {
+fn head(json: &mut Json, header: &Header, dialect: &Dialect, version: &str) {
     let parameter = |name: &str| header.parameters.get(name).map(Raw::get).filter(|raw| *raw != "null");
     json.push("{\"model\":");
     json.value(&header.model);
@@ -94,10 +116,16 @@ fn head(json: &mut Json, header: &Header, dialect: &Dialect) {
     }
     // What we have no name of our own for goes through as it is, sorted by name.
     let ours = ["max_output_tokens", "reasoning_effort", "cache_key", "parallel_tool_calls", "tool_choice"];
+    let has_schema = |name: &str| name == SCHEMA && version != FIRST.name;
     for (name, raw) in &header.parameters {
-        if !ours.contains(&name.as_str()) && !RESERVED.contains(&name.as_str()) && raw.get() != "null" {
-            json.raw_field(name, raw.get());
+        let passes =
+            !ours.contains(&name.as_str()) && !RESERVED.contains(&name.as_str()) && !has_schema(name);
+        if passes && raw.get() != "null" {
+            json.raw_field(dialect.name_of(name), raw.get());
         }
+    }
+    if let Some(schema) = parameter(SCHEMA).filter(|_| has_schema(SCHEMA)) {
+        response_format(json, dialect.structured_output, schema);
     }
     if dialect.store {
         json.raw_field("store", "false");
@@ -127,11 +155,14 @@ fn head(json: &mut Json, header: &Header, dialect: &Dialect) {
         }
         json.push("]");
         if let Some(choice) = parameter("tool_choice") {
-            json.raw_field("tool_choice", choice);
+            let any = dialect.tool_choice_any && choice == "\"required\"";
+            json.raw_field("tool_choice", if any { "\"any\"" } else { choice });
         }
         if let Some(parallel) = parameter("parallel_tool_calls").filter(|_| dialect.parallel_tool_calls) {
             json.raw_field("parallel_tool_calls", parallel);
         }
+    } else if dialect.tools_with_history {
+        json.raw_field("tools", "[]");
     }
     json.push(",\"messages\":[");
 }
@@ -146,6 +177,31 @@ fn thinking(json: &mut Json, switch: Thinking, effort: &str) {
             json.raw_field("reasoning_effort", effort);
         }
         Thinking::Openrouter => json.raw_field("reasoning", &format!("{{\"effort\":{effort}}}")),
+        Thinking::Switch => json.raw_field("reasoning", &format!("{{\"enabled\":{}}}", effort != "\"none\"")),
+        Thinking::Template => {
+            let kwargs = format!("{{\"enable_thinking\":{}}}", effort != "\"none\"");
+            json.raw_field("chat_template_kwargs", &kwargs);
+        }
+    }
+}
+
+/// Our name for the JSON Schema of the answer: an object of a name and the schema.
+const SCHEMA: &str = "output_schema";
+
+fn response_format(json: &mut Json, how: StructuredOutput, schema: &str) {
+    let named = Raw::parse(schema).ok();
+    let part = |name: &str| named.as_ref().and_then(|named| member(named, name));
+    match (how, part("name"), part("schema")) {
+        (StructuredOutput::JsonSchema, Some(name), Some(schema)) => {
+            let strict = is_strict(&schema);
+            let format = format!("{{\"name\":{name},\"strict\":{strict},\"schema\":{schema}}}");
+            json.raw_field(
+                "response_format",
+                &format!("{{\"type\":\"json_schema\",\"json_schema\":{format}}}"),
+            );
+        }
+        (StructuredOutput::JsonObject, ..) => json.raw_field("response_format", "{\"type\":\"json_object\"}"),
+        (StructuredOutput::None | StructuredOutput::JsonSchema, ..) => {}
     }
 }
 
@@ -157,14 +213,17 @@ struct ChatBody {
     dialect: Dialect,
     model: String,
     ids: Ids,
-    images: Images,
+    /// Pictures out of tool results: this wire takes them in a user's message only, behind the last result.
+    images: Parts,
+    /// The last message is a tool's.
+    behind_tools: bool,
     empty: bool,
 }
 
 impl Body for ChatBody {
-    fn push(&mut self, message: &Message, _: Blobs<'_>) -> Result<(), Failure> {
+    fn push(&mut self, message: &Message, blobs: Blobs<'_>) -> Result<(), Failure> {
         match message.role {
-            Role::User => self.user(&message.content),
+            Role::User => self.user(&message.content, blobs)?,
             Role::Assistant => self.assistant(message),
         }
         self.add();
@@ -192,57 +251,85 @@ impl ChatBody {
         }
     }
 
-    fn user(&mut self, content: &[Block]) {
-        let mut text = Lines::default();
+    fn user(&mut self, content: &[Block], blobs: Blobs<'_>) -> Result<(), Failure> {
+        let mut parts = Parts::default();
         for block in content {
             if let Block::ToolResult { call, content, .. } = block {
-                self.say(std::mem::take(&mut text));
-                self.tool_result(*call, content);
+                self.say(std::mem::take(&mut parts));
+                self.tool_result(*call, content, blobs)?;
+            } else if let Some(picture) = self.picture(block, blobs)? {
+                parts.show(picture);
             } else {
-                text.push(block);
+                parts.push(block);
             }
         }
-        self.say(text);
+        self.say(parts);
+        Ok(())
+    }
+
+    /// A picture as this server takes it; `None` if it takes none, or if it is none.
+    fn picture(&self, block: &Block, blobs: Blobs<'_>) -> Result<Option<String>, Failure> {
+        match (block, self.dialect.images) {
+            (Block::Image { attachment }, Images::Send) => data_url(attachment, blobs),
+            _ => Ok(None),
+        }
     }
 
     /// A user message, unless there is nothing to say.
-    fn say(&mut self, text: Lines) {
-        if let Some(text) = text.0 {
+    fn say(&mut self, parts: Parts) {
+        if !parts.is_empty() {
             self.show_images();
-            self.message(&[("role", Value::Text("user")), ("content", Value::Text(&text))]);
+            self.user_message(&parts);
         }
     }
 
-    fn tool_result(&mut self, call: terret_core::id::CallId, content: &[Block]) {
-        let mut text = Lines::default();
-        let (images, rest): (Vec<&Block>, Vec<&Block>) =
-            content.iter().partition(|block| matches!(block, Block::Image { .. }));
-        rest.into_iter().for_each(|block| text.push(block));
+    fn user_message(&mut self, parts: &Parts) {
+        if self.behind_tools && self.dialect.bridge_after_tools {
+            self.message(&[("role", Value::Text("assistant")), ("content", Value::Text("Understood."))]);
+        }
+        self.message(&[("role", Value::Text("user")), ("content", Value::Json(&parts.content()))]);
+    }
+
+    fn tool_result(&mut self, call: CallId, content: &[Block], blobs: Blobs<'_>) -> Result<(), Failure> {
+        let (mut said, mut seen) = (Parts::default(), Parts::default());
+        for block in content {
+            match (block, self.picture(block, blobs)?) {
+                (_, Some(picture)) => seen.show(picture),
+                (Block::Image { .. }, None) => seen.push(block),
+                (_, None) => said.push(block),
+            }
+        }
         let Some(id) = self.ids.answer(call) else {
             // A server refuses an answer nobody asked for; the words are kept.
-            let words = text.0.unwrap_or_default();
-            let images: String =
-                images.into_iter().map(|image| format!("\n{}", placeholder(image))).collect();
-            self.say(Lines(Some(format!("Result of tool call {call}:\n{words}{images}"))));
-            return;
+            let mut words = Parts::default();
+            words.line(&format!("Result of tool call {call}:\n{}", said.text()));
+            words.extend(seen);
+            self.say(words);
+            return Ok(());
         };
-        let none = if images.is_empty() { "(no output)" } else { "(see the image below)" };
-        let text = text.0.filter(|text| !text.is_empty());
+        let none = if seen.is_empty() { "(no output)" } else { "(see the image below)" };
+        let text = said.text();
         self.message(&[
             ("role", Value::Text("tool")),
             ("tool_call_id", Value::Text(&id)),
-            ("content", Value::Text(text.as_deref().unwrap_or(none))),
+            ("content", Value::Text(if text.is_empty() { none } else { &text })),
         ]);
-        self.images.keep(&id, &images);
+        self.behind_tools = true;
+        if !seen.is_empty() {
+            self.images.line(&format!("Image(s) from tool result {id}:"));
+            self.images.extend(seen);
+        }
         // Answers must follow the calls without anything between them.
         if self.ids.all_answered() {
             self.show_images();
         }
+        Ok(())
     }
 
     fn show_images(&mut self) {
-        if let Some(text) = self.images.take() {
-            self.message(&[("role", Value::Text("user")), ("content", Value::Text(&text))]);
+        let images = std::mem::take(&mut self.images);
+        if !images.is_empty() {
+            self.user_message(&images);
         }
     }
 
@@ -326,6 +413,7 @@ impl ChatBody {
     }
 
     fn message(&mut self, fields: &[(&str, Value<'_>)]) {
+        self.behind_tools = false;
         self.separate();
         self.json.object(fields);
     }
@@ -335,29 +423,4 @@ impl ChatBody {
 fn member(raw: &Raw, name: &str) -> Option<String> {
     let object: std::collections::BTreeMap<String, Raw> = serde_json::from_str(raw.get()).ok()?;
     object.get(name).map(|value| compact(value.get()).into_owned())
-}
-
-/// Text of several blocks, one after the other on lines of their own.
-#[derive(Default)]
-struct Lines(Option<String>);
-
-impl Lines {
-    fn push(&mut self, block: &Block) {
-        let piece = match block {
-            Block::Text { text, .. } | Block::Refusal { text, .. } => text.clone(),
-            Block::Json { value } => compact(value.get()).into_owned(),
-            Block::Image { .. } | Block::File { .. } => placeholder(block),
-            Block::Reasoning { .. }
-            | Block::ToolCall { .. }
-            | Block::ToolResult { .. }
-            | Block::Provider { .. } => return,
-        };
-        match &mut self.0 {
-            Some(text) => {
-                text.push('\n');
-                text.push_str(&piece);
-            }
-            None => self.0 = Some(piece),
-        }
-    }
 }

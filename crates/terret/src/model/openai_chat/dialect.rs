@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 use terret_core::raw::Raw;
 
+use super::rows;
+
 /// What a server takes in a chat request. A field absent from a stored row has its careful default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -35,63 +37,55 @@ pub struct Dialect {
     /// Whether opaque data of calls goes back as `extra_content`, with Gemini's stand-in for the calls of
     /// other models.
     pub extra_content: bool,
+    /// What becomes of pictures in messages.
+    pub images: Images,
+    /// How an answer is held to a JSON Schema by the server itself.
+    pub structured_output: StructuredOutput,
+    /// Which ids of calls it takes.
+    pub call_ids: CallIds,
+    /// Whether a user's message right behind a tool's needs an assistant's in between.
+    pub bridge_after_tools: bool,
+    /// Whether `tools` must be there, if only empty, once there were calls.
+    pub tools_with_history: bool,
+    /// Whether `tool_choice` says `any` where others say `required`.
+    pub tool_choice_any: bool,
+    /// Parameters under another name, each `ours=theirs`.
+    pub renamed: Vec<String>,
+    /// Parameters it refuses, or takes and does not heed: they are refused before anything is sent.
+    pub refused: Vec<String>,
 }
 
 impl Dialect {
-    /// The row for a server nobody knows.
+    /// The row for a server nobody knows: what all of them take.
     pub fn generic() -> Self {
-        Dialect {
-            name: "generic".to_owned(),
-            system_role: SystemRole::System,
-            max_tokens_field: MaxTokensField::MaxTokens,
-            stream_options: true,
-            store: false,
-            parallel_tool_calls: false,
-            prompt_cache_key: false,
-            thinking: Thinking::Effort,
-            reasoning_field: ReasoningField::ReasoningContent,
-            reasoning_replay: ReasoningReplay::None,
-            empty_content: EmptyContent::Null,
-            extra_content: false,
-        }
+        rows::row("generic", "").unwrap_or_default()
     }
 
-    /// A built-in row by name.
-    pub fn built_in(name: &str) -> Option<Self> {
-        let base = Dialect { name: name.to_owned(), ..Dialect::generic() };
-        Some(match name {
-            "generic" => base,
-            "openai" => Dialect {
-                max_tokens_field: MaxTokensField::MaxCompletionTokens,
-                store: true,
-                parallel_tool_calls: true,
-                prompt_cache_key: true,
-                ..base
-            },
-            "deepseek" => Dialect {
-                thinking: Thinking::Deepseek,
-                reasoning_replay: ReasoningReplay::AllWithEmpty,
-                empty_content: EmptyContent::Empty,
-                ..base
-            },
-            "openrouter" => Dialect {
-                parallel_tool_calls: true,
-                thinking: Thinking::Openrouter,
-                reasoning_field: ReasoningField::ReasoningDetails,
-                reasoning_replay: ReasoningReplay::All,
-                ..base
-            },
-            "gemini" => Dialect { empty_content: EmptyContent::Empty, extra_content: true, ..base },
-            "ollama" => Dialect {
-                reasoning_field: ReasoningField::Reasoning,
-                reasoning_replay: ReasoningReplay::All,
-                empty_content: EmptyContent::Empty,
-                ..base
-            },
-            "llamacpp" => Dialect { parallel_tool_calls: true, empty_content: EmptyContent::Empty, ..base },
-            "vllm" => Dialect { parallel_tool_calls: true, ..base },
-            _ => return None,
-        })
+    /// The row of this name, as it is for this model.
+    pub fn built_in(name: &str, model: &str) -> Option<Self> {
+        rows::row(name, model)
+    }
+
+    /// What a server calls a parameter.
+    pub(super) fn name_of<'a>(&'a self, parameter: &'a str) -> &'a str {
+        let pairs = self.renamed.iter().filter_map(|pair| pair.split_once('='));
+        pairs.into_iter().find(|(ours, _)| *ours == parameter).map_or(parameter, |(_, theirs)| theirs)
+    }
+
+    /// The columns the first version of the codec knew; the others as if they were not there.
+    pub(super) fn of_the_first(self) -> Self {
+        let Dialect { images, structured_output, call_ids, bridge_after_tools, .. } = rows::CAREFUL.clone();
+        let (tools_with_history, tool_choice_any) = (false, false);
+        Dialect {
+            images,
+            structured_output,
+            call_ids,
+            bridge_after_tools,
+            tools_with_history,
+            tool_choice_any,
+            renamed: Vec::new(),
+            ..self
+        }
     }
 
     /// Reads the row of a request header.
@@ -102,7 +96,7 @@ impl Dialect {
 
 impl Default for Dialect {
     fn default() -> Self {
-        Dialect::generic()
+        rows::CAREFUL.clone()
     }
 }
 
@@ -138,8 +132,12 @@ words! {
         Effort,
         /// As `thinking: {type}` and `reasoning_effort`; `none` turns it off.
         Deepseek,
-        /// As `reasoning: {effort}`.
+        /// As `reasoning: {effort}`; `none` turns it off.
         Openrouter,
+        /// As `reasoning: {enabled}`: there are no degrees.
+        Switch,
+        /// As `chat_template_kwargs: {enable_thinking}`: the template of the model decides.
+        Template,
     }
     /// The field that carries reasoning back.
     ReasoningField {
@@ -159,6 +157,29 @@ words! {
         /// All, with an empty string where there is none.
         AllWithEmpty,
     }
+    /// What becomes of pictures in messages.
+    Images {
+        /// Words stand in their place.
+        Placeholder,
+        /// They are sent; those in tool results in a user's message behind the results.
+        Send,
+    }
+    /// How an answer is held to a JSON Schema by the server itself.
+    StructuredOutput {
+        /// Not at all.
+        None,
+        /// It is held to be JSON.
+        JsonObject,
+        /// As `response_format: {type: json_schema}`.
+        JsonSchema,
+    }
+    /// Which ids of calls a server takes.
+    CallIds {
+        /// Any up to 40 bytes.
+        Any,
+        /// Nine letters and digits.
+        Nine,
+    }
     /// Content of an assistant's message that has calls and no text.
     EmptyContent {
         /// `null`.
@@ -177,9 +198,9 @@ mod tests {
 
     #[test]
     fn a_row_survives_the_header_and_a_short_row_is_careful() {
-        let row = Dialect::built_in("deepseek").unwrap();
+        let row = Dialect::built_in("deepseek", "").unwrap();
         assert_eq!(Dialect::from_raw(&Raw::from_value(&row).unwrap()).unwrap(), row);
         let short = Dialect::from_raw(&Raw::parse(r#"{"store":true,"later_field":1}"#).unwrap()).unwrap();
-        assert_eq!(short, Dialect { store: true, ..Dialect::generic() });
+        assert_eq!(short, Dialect { store: true, ..Dialect::default() });
     }
 }

@@ -1,22 +1,29 @@
-//! What a body remembers of the messages pushed so far: ids of calls, and pictures that wait for their place.
+//! What a body remembers of the messages pushed so far: ids of calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use terret_core::id::{CallId, Digest};
-use terret_core::message::Block;
 
+use super::dialect::CallIds;
 use crate::limits::MAX_CHAT_CALL_ID_BYTES;
+
+/// Length of an id where it must have exactly that.
+const NINE: usize = 9;
 
 /// Ids of calls on this wire. The provider's own id is kept where it is legal and free; any other call gets a
 /// hash. A pure function of the messages pushed so far, so what was sent once is sent the same again.
-#[derive(Default)]
 pub(super) struct Ids {
+    rule: CallIds,
     used: BTreeSet<String>,
     open: BTreeMap<CallId, String>,
     anonymous: u64,
 }
 
 impl Ids {
+    pub(super) fn new(rule: CallIds) -> Self {
+        Ids { rule, used: BTreeSet::new(), open: BTreeMap::new(), anonymous: 0 }
+    }
+
     /// Another assistant's message begins: what is still open of the one before can no longer be answered.
     pub(super) fn begin_message(&mut self) {
         self.open.clear();
@@ -24,7 +31,12 @@ impl Ids {
 
     /// The id of a call the assistant makes.
     pub(super) fn ask(&mut self, call: Option<CallId>, provider_id: &str) -> String {
-        let legal = !provider_id.is_empty() && provider_id.len() <= MAX_CHAT_CALL_ID_BYTES;
+        let legal = match self.rule {
+            CallIds::Any => !provider_id.is_empty() && provider_id.len() <= MAX_CHAT_CALL_ID_BYTES,
+            CallIds::Nine => {
+                provider_id.len() == NINE && provider_id.bytes().all(|b| b.is_ascii_alphanumeric())
+            }
+        };
         let id = if legal && !self.used.contains(provider_id) {
             provider_id.to_owned()
         } else {
@@ -56,62 +68,23 @@ impl Ids {
             }
         };
         let digest = Digest::of(format!("{provider_id}\0{ours}").as_bytes()).to_string();
-        format!("call_{}", &digest[..24])
-    }
-}
-
-/// Pictures out of tool results: this wire takes them in a user message only, and that may come only after
-/// the last result.
-#[derive(Default)]
-pub(super) struct Images(Option<String>);
-
-impl Images {
-    /// Remembers the pictures of one result.
-    pub(super) fn keep(&mut self, id: &str, images: &[&Block]) {
-        if images.is_empty() {
-            return;
-        }
-        let text = self.0.get_or_insert_default();
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        text.push_str(&format!("Image(s) from tool result {id}:"));
-        for image in images {
-            text.push('\n');
-            text.push_str(&placeholder(image));
+        match self.rule {
+            CallIds::Any => format!("call_{}", &digest[..24]),
+            CallIds::Nine => digest[..NINE].to_owned(),
         }
     }
-
-    /// The text of the message that shows them, once.
-    pub(super) fn take(&mut self) -> Option<String> {
-        self.0.take()
-    }
-}
-
-/// What stands for bytes a body cannot carry: a codec reads the log, not the files beside it.
-pub(super) fn placeholder(block: &Block) -> String {
-    let (what, attachment) = match block {
-        Block::Image { attachment } => ("image", attachment),
-        Block::File { attachment } => ("file", attachment),
-        _ => return String::new(),
-    };
-    let name = attachment.name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
-    format!(
-        "[{what}{name}: {}, {} bytes, blake3 {}]",
-        attachment.media_type, attachment.bytes, attachment.blob
-    )
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::Ids;
+    use super::{CallIds, Ids};
     use terret_core::id::CallId;
 
     #[test]
     fn an_id_is_kept_if_it_is_legal_and_free() {
-        let mut ids = Ids::default();
+        let mut ids = Ids::new(CallIds::Any);
         let call = |ordinal| CallId { turn: 1, step: 1, ordinal };
         assert_eq!(ids.ask(Some(call(0)), "a"), "a");
         let again = ids.ask(Some(call(1)), "a");
@@ -124,8 +97,18 @@ mod tests {
         assert_eq!(ids.answer(call(1)), None, "answered once");
         assert!(!ids.all_answered());
 
-        let mut same = Ids::default();
+        let mut same = Ids::new(CallIds::Any);
         same.ask(Some(call(0)), "a");
         assert_eq!(same.ask(Some(call(1)), "a"), again, "a function of what was pushed");
+
+        let mut nine = Ids::new(CallIds::Nine);
+        assert_eq!(nine.ask(Some(call(0)), "D681PevKs"), "D681PevKs");
+        for (ordinal, id) in [(1, "call_1"), (2, "D681-evKs"), (3, "D681PevKs")] {
+            let id = nine.ask(Some(call(ordinal)), id);
+            assert!(
+                id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()) && id != "D681PevKs",
+                "{id}"
+            );
+        }
     }
 }

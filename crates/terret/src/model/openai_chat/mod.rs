@@ -8,6 +8,8 @@ pub mod dialect;
 mod ending;
 mod event;
 mod history;
+mod parts;
+pub mod rows;
 mod usage;
 
 use terret_core::raw::Raw;
@@ -20,8 +22,11 @@ pub static WIRE: Wire = Wire {
     codec: codec::NAME,
     path: "/chat/completions",
     auth: Auth::Bearer,
-    headers: &[],
-    row: |name, _| Raw::from_value(&dialect::Dialect::built_in(name)?).ok(),
+    headers: |_| Vec::new(),
+    row: |name, model| Raw::from_value(&dialect::Dialect::built_in(name, model)?).ok(),
+    rows: &rows::NAMES,
+    typed: |columns| Raw::from_value(&serde_json::from_str::<dialect::Dialect>(columns)?),
     reserved: &codec::RESERVED,
+    output_tokens: None,
     decoder: |secret| Box::new(decode::Decoder::new(secret)),
 };
