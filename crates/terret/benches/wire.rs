@@ -95,7 +95,7 @@ fn requests() {
         provider: "openai".into(),
         model: "m".into(),
         wire: WIRE.codec.into(),
-        dialect: terret::core::raw::Raw::from_value(&Dialect::built_in("openai").unwrap()).unwrap(),
+        dialect: terret::core::raw::Raw::from_value(&Dialect::built_in("openai", "gpt-x").unwrap()).unwrap(),
         parameters: Default::default(),
         defaults: Vec::new(),
         system: Some("You are an agent. ".repeat(100)),
