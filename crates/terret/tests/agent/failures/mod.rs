@@ -9,6 +9,7 @@ mod clock;
 mod endings;
 mod forked;
 mod growth;
+mod messages;
 mod queue;
 mod reopened;
 mod server;

@@ -47,7 +47,13 @@ impl Server {
 
     /// An agent that asks this server, with quick retries.
     pub(crate) fn agent(&self) -> Builder {
+        self.agent_over("openai-chat")
+    }
+
+    /// One that speaks this wire.
+    pub(crate) fn agent_over(&self, wire: &str) -> Builder {
         let settings = ProviderSettings {
+            wire: Some(wire.to_owned()),
             base_url: Some(self.url.clone()),
             api_key_env: Some(String::new()),
             ..ProviderSettings::default()
