@@ -12,6 +12,7 @@ mod fifty_steps;
 mod followers;
 mod fork;
 mod kill;
+mod messages;
 mod money;
 mod place;
 mod printing;

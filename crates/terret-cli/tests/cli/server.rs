@@ -92,6 +92,11 @@ impl Server {
         self.seen.lock().unwrap().connections
     }
 
+    /// Its address.
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
     /// `run`, the words that make this server the model, and more arguments.
     pub(crate) fn run(&self, more: &[&str]) -> Vec<String> {
         provider(self.port, more)

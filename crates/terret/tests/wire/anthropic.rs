@@ -476,7 +476,7 @@ fn parameters_go_out_in_the_words_of_the_wire() {
         let got = front("generic", "m", &[("tool_choice", choice), ("parallel_tool_calls", parallel)]);
         assert_eq!(got["tool_choice"], expected);
     }
-    let schema = json!({"type": "object"});
+    let schema = json!({"type": "object", "additionalProperties": false});
     let parameters = [
         ("output_schema", json!({"name": "n", "schema": schema})),
         ("stop", json!(["a", "b"])),

@@ -169,17 +169,18 @@ impl Decoder {
     }
 
     fn delta(&mut self, wire_index: u64, raw: &str, data: &str, out: &mut Vec<Chunk>) -> Result<(), Failure> {
+        let mut parsed = serde_json::from_str::<Delta<'_>>(raw);
         // A half of a character may wait for its other half in the next delta.
-        let fixed =
-            serde_json::from_str::<Delta<'_>>(raw).is_err().then(|| surrogate::stand_in(raw)).flatten();
-        let (raw, lenient) = (fixed.as_deref().unwrap_or(raw), fixed.is_some());
-        let delta: Delta<'_> =
-            serde_json::from_str(raw).map_err(|error| self.malformed(&error.to_string(), data))?;
+        let fixed = parsed.is_err().then(|| surrogate::stand_in(raw)).flatten();
+        if let Some(fixed) = &fixed {
+            parsed = serde_json::from_str(fixed);
+        }
+        let delta = parsed.map_err(|error| self.malformed(&error.to_string(), data))?;
         let kind = delta.kind.clone().into_owned();
         let Some(open) = self.open.iter_mut().find(|open| open.wire_index == wire_index) else {
             return Err(self.malformed("a delta belongs to no open block", data));
         };
-        if !open.push(delta, raw, lenient, out) {
+        if !open.push(delta, fixed.as_deref().unwrap_or(raw), fixed.is_some(), out) {
             self.unknown("delta", &kind, out);
         }
         Ok(())

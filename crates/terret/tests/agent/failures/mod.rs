@@ -10,6 +10,7 @@ mod echo;
 mod endings;
 mod forked;
 mod growth;
+mod messages;
 mod queue;
 mod refused;
 mod reopened;

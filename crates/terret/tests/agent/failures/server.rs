@@ -50,6 +50,11 @@ impl Server {
         self.agent_of(ProviderSettings::default())
     }
 
+    /// One that speaks this wire.
+    pub(crate) fn agent_over(&self, wire: &str) -> Builder {
+        self.agent_of(ProviderSettings { wire: Some(wire.to_owned()), ..ProviderSettings::default() })
+    }
+
     /// The same for a server of a special kind.
     pub(crate) fn agent_of(&self, settings: ProviderSettings) -> Builder {
         let settings = ProviderSettings {
