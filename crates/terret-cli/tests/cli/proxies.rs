@@ -46,7 +46,7 @@ fn port_without_listener() -> u16 {
 }
 
 #[test]
-fn this_machine_is_asked_directly() {
+fn case_092_this_machine_is_asked_directly() {
     let server = proxy();
     let closed = through(port_without_listener());
     for host in ["127.0.0.1", "localhost"] {
@@ -57,7 +57,7 @@ fn this_machine_is_asked_directly() {
 }
 
 #[test]
-fn another_machine_is_asked_through_the_proxy() {
+fn case_092_another_machine_is_asked_through_the_proxy() {
     let proxy = proxy();
     run("http://model.test/v1", &through(proxy.port())).1.exits(0);
     let head = proxy.requests()[0].head.to_lowercase();
@@ -69,7 +69,7 @@ fn another_machine_is_asked_through_the_proxy() {
 }
 
 #[test]
-fn no_proxy_is_honoured_in_every_form() {
+fn case_092_no_proxy_is_honoured_in_every_form() {
     // Names nobody knows: asked directly they cannot be found.
     for (base_url, no_proxy, direct) in [
         ("http://model.test", "model.test", true),
@@ -100,7 +100,7 @@ fn no_proxy_is_honoured_in_every_form() {
 }
 
 #[test]
-fn what_a_proxy_says_is_not_taken_for_an_answer_and_names_it() {
+fn case_092_what_a_proxy_says_is_not_taken_for_an_answer_and_names_it() {
     for scheme in ["http", "https"] {
         let proxy = Server::start(|_, _| plain(407, "text/html", "<html>who are you?</html>"));
         let (code, message) = failure(&format!("{scheme}://model.test"), &through(proxy.port()));
