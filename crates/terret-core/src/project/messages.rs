@@ -17,6 +17,10 @@ pub struct Projected {
     pub message: Arc<Message>,
     /// Its digest.
     pub digest: Digest,
+    /// Whether what stands before it was replaced after it was said.
+    pub moved: bool,
+    /// Hash of the system text it was said under; none where there was none.
+    pub system: Option<Digest>,
     /// Count of the step it entered in; of a replacement, the first step it stands for.
     step: u64,
 }
@@ -30,6 +34,8 @@ pub struct Messages {
     /// Steps so far, and whether the last one is open.
     steps: u64,
     open: bool,
+    /// Hash of the system text of the last header.
+    system: Option<Digest>,
     admits: u32,
     entering: Vec<(Seq, Message)>,
     calls: Vec<CallRef>,
@@ -99,6 +105,7 @@ impl Messages {
                     self.push(event.seq, answer.message.clone());
                 }
             }
+            Fact::RequestHeader(header) => self.system = header.header.system.as_deref().map(system_hash),
             Fact::ToolResult(result) => self.results.push((event.seq, result.clone())),
             Fact::StepEnd(_) => {
                 self.settle();
@@ -114,7 +121,9 @@ impl Messages {
                 self.list.retain(|p| !inside(p));
                 let message = replaced.message.clone();
                 let digest = message_digest(&message);
-                self.list.insert(at, Projected { seq: first, message: Arc::new(message), digest, step });
+                self.list[at..].iter_mut().for_each(|behind| behind.moved = true);
+                let (message, system) = (Arc::new(message), self.system);
+                self.list.insert(at, Projected { seq: first, message, digest, moved: false, system, step });
                 self.rewrites += 1;
             }
             Fact::WriterOpened(_)
@@ -127,7 +136,6 @@ impl Messages {
             | Fact::TurnStart(_)
             | Fact::TurnCancel(_)
             | Fact::TurnEnd(_)
-            | Fact::RequestHeader(_)
             | Fact::RequestContext(_)
             | Fact::RequestAttempt(_)
             | Fact::RequestFailed(_)
@@ -153,8 +161,14 @@ impl Messages {
 
     fn push(&mut self, seq: Seq, message: Message) {
         let digest = message_digest(&message);
-        self.list.push(Projected { seq, message: Arc::new(message), digest, step: self.steps });
+        let (message, system) = (Arc::new(message), self.system);
+        self.list.push(Projected { seq, message, digest, moved: false, system, step: self.steps });
     }
+}
+
+/// Hash of a system text, to tell whether a message was said under this one.
+pub fn system_hash(system: &str) -> Digest {
+    Digest::of(system.as_bytes())
 }
 
 /// Whether a block puts anything before the model. Reasoning does not: most wires leave it out.

@@ -9,7 +9,7 @@ mod spending;
 mod turns;
 
 pub use brackets::Brackets;
-pub use messages::{Messages, Projected};
+pub use messages::{Messages, Projected, system_hash};
 pub use open_turn::OpenTurn;
 pub use request::Request;
 pub use spending::{Gap, Spending};

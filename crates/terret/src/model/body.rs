@@ -6,7 +6,7 @@ use bytes::Bytes;
 use terret_core::chunk::{Failure, code as class};
 use terret_core::fact::Header;
 use terret_core::id::Digest;
-use terret_core::project::Messages;
+use terret_core::project::{Messages, system_hash};
 
 use super::{Blobs, Body, codec};
 
@@ -18,6 +18,8 @@ pub struct BodyCache {
 
 struct Open {
     header: Arc<Header>,
+    /// Hash of its system text.
+    system: Option<Digest>,
     rewrites: u64,
     taken: usize,
     body: Box<dyn Body>,
@@ -56,13 +58,18 @@ impl BodyCache {
                     .ok_or_else(|| Failure::new(class::NO_ADAPTER, format!("no codec `{}`", header.wire)))?;
                 let (header, rewrites) = (header.clone(), messages.rewrites());
                 let body = codec.begin(&header)?;
-                Open { header, rewrites, taken: 0, body, hashed: 0, hasher: blake3::Hasher::new() }
+                let system = header.system.as_deref().map(system_hash);
+                Open { header, system, rewrites, taken: 0, body, hashed: 0, hasher: blake3::Hasher::new() }
             }
         };
         // Each part is hashed as soon as it is there: whatever happens to it later shows when the whole is hashed.
         open.hash();
         for projected in &list[open.taken..] {
-            open.body.push(&projected.message, blobs)?;
+            let moved = projected.moved || projected.system != open.system;
+            match moved {
+                true => open.body.push_moved(&projected.message, blobs)?,
+                false => open.body.push(&projected.message, blobs)?,
+            }
             open.hash();
         }
         open.taken = list.len();

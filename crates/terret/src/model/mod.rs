@@ -87,6 +87,12 @@ pub trait Body: Send {
     /// Adds a message; costs what it adds. A body that failed to take one in is no body any more.
     fn push(&mut self, message: &Message, blobs: Blobs<'_>) -> Result<(), Failure>;
 
+    /// The same for a message before which other things stand now than when it was said: replaced history, another
+    /// system text. Thoughts that are bound to what stood before them are of no use to their model any more.
+    fn push_moved(&mut self, message: &Message, blobs: Blobs<'_>) -> Result<(), Failure> {
+        self.push(message, blobs)
+    }
+
     /// The whole body as of now.
     fn bytes(&mut self) -> Bytes;
 

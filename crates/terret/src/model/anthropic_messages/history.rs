@@ -37,6 +37,13 @@ impl Body for MessagesBody {
         }
     }
 
+    fn push_moved(&mut self, message: &Message, blobs: Blobs<'_>) -> Result<(), Failure> {
+        let mut message = message.clone();
+        // Newer models bind a thought to all that stood before it, and refuse one that moved.
+        message.content.retain(|block| !matches!(block, Block::Reasoning { .. }));
+        self.push(&message, blobs)
+    }
+
     fn bytes(&mut self) -> Bytes {
         let end = if self.last.is_some() { "}]}]}" } else { "]}" };
         let written = self.grown.written().len();

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use terret::agent::Outcome;
 use terret::core::chunk::{Usage, code};
-use terret::core::fact::Fact;
+use terret::core::fact::{Fact, SurfaceReplaced};
+use terret::core::input::Record;
 use terret::core::line::Event;
 use terret::core::message::{Block, Message, Role, Source};
 use terret::model::anthropic_messages::dialect::Dialect;
 use terret::model::{codec, no_blobs};
-use terret::store::MemoryStore;
+use terret::store::{MemoryStore, Store};
 use terret::tool::tool;
 
 use super::server::Server;
@@ -183,4 +184,47 @@ async fn case_061_no_blank_text_is_sent() {
         ]}
     ]);
     assert_eq!(body["messages"], expected);
+}
+
+/// A thought is bound to all that stood before it. Under another system text, and behind history that was replaced, its
+/// model would refuse it: it stays away, the calls stay, and every request is proven.
+#[tokio::test]
+async fn case_060_a_thought_that_moved_stays_away() {
+    let server = Server::playing([DONE, include_str!("060/r1.sse"), DONE]).await;
+    let store = MemoryStore::default();
+    let resumed = |identity: &'static str| {
+        let ls = tool("ls", "Lists.", |_: Anything| async { Ok::<_, String>("ran") });
+        server.agent_over("anthropic-messages").store(store.clone()).identity(identity).tool(ls)
+    };
+    let agent = resumed("one").create(Some("s".parse().unwrap())).await.unwrap();
+    agent.prompt("first").await.unwrap();
+    agent.prompt("go").await.unwrap();
+    agent.shutdown().await.unwrap();
+    for identity in ["two", "one"] {
+        let agent = resumed(identity).resume("s").await.unwrap();
+        agent.prompt("and?").await.unwrap();
+        agent.shutdown().await.unwrap();
+    }
+    let told = events(store.bytes("s").unwrap());
+    let place = |wanted: &str| told.iter().find(|e| e.fact.type_name() == wanted).unwrap().seq;
+    let range = [place("user/message"), place("assistant/message")];
+    let replaced = SurfaceReplaced { range, message: Message::user("short", "they met"), by: "test".into() };
+    let agent = resumed("one").resume("s").await.unwrap();
+    agent.record(Record::Surface(replaced)).await.unwrap();
+    agent.prompt("and now?").await.unwrap();
+    agent.shutdown().await.unwrap();
+
+    let thoughts: Vec<(usize, usize)> = server
+        .requests()
+        .iter()
+        .map(|body| {
+            let text = body["messages"].to_string();
+            (text.matches("thinking\"}").count(), text.matches("\"tool_use\"").count())
+        })
+        .collect();
+    // Two thoughts and one nobody can read; their two calls.
+    assert_eq!(thoughts, [(0, 0), (0, 0), (3, 2), (0, 2), (3, 2), (0, 2)]);
+    let mut scan = store.read("s").unwrap();
+    let report = terret::inspect::verify_scan(&mut scan).unwrap();
+    assert!(report.holds() && (report.attempts, report.proven) == (6, 6), "{report:?}");
 }
