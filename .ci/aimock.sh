@@ -12,8 +12,8 @@ npm install --prefix "$peers/aimock" --ignore-scripts --no-audit --no-fund --log
 # `--strict`: what no fixture answers is a failure, and no friendly text.
 serve "$peers/aimock/node_modules/.bin/llmock" --port 0 --fixtures .ci/aimock.json --validate-on-load --strict
 
-mkdir "$scratch/here"
-echo "words of the file" >"$scratch/here/seen.txt"
+mkdir "$scratch/work"
+echo "words of the file" >"$scratch/work"/seen.txt
 
 # What the server says it received: a line for each request, with its digest, its size, and the ids of the calls and
 # of the results in it. Whatever the wire, the journal has one form for messages.
