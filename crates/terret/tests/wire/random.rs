@@ -11,7 +11,7 @@ use terret::core::id::{CallId, Digest};
 use terret::core::message::{Attachment, Block, CallKind, Message, Role, Source};
 use terret::core::raw::Raw;
 use terret::model::codec;
-use terret::model::wire::{WIRES, Wire};
+use terret::model::wire::{WIRES, Wire, wire};
 
 use crate::fixtures::{fixtures, play};
 
@@ -83,8 +83,10 @@ impl Maker {
         self.step += 1;
         let of_own_model = self.rng.u8(..4) > 0;
         let all = if of_own_model { &self.own } else { &self.foreign };
-        let pick = if self.rng.u8(..5) > 0 { all.get(protocol) } else { None };
-        let lists = pick.unwrap_or_else(|| all.values().nth(self.rng.usize(..all.len())).unwrap());
+        let any = self.rng.usize(..all.len());
+        let pick = if self.rng.u8(..5) > 0 { all.get_key_value(protocol) } else { None };
+        let (said_over, lists) = pick.unwrap_or_else(|| all.iter().nth(any).unwrap());
+        let wire = wire(said_over).unwrap().codec;
         let mut content = lists[self.rng.usize(..lists.len())].clone();
         if self.rng.u8(..6) == 0 {
             let id = ["call_1", "", "a b", "call_1"][self.rng.usize(..4)].to_owned();
@@ -112,7 +114,7 @@ impl Maker {
         let source = Source::Model {
             provider: "p".into(),
             model: if of_own_model { OWN } else { "another" }.into(),
-            wire: Some("w@1".into()),
+            wire: Some(wire.into()),
             response_id: None,
         };
         self.messages.push(Message { id: "a".into(), role: Role::Assistant, content, source });

@@ -282,6 +282,9 @@ fn an_answer_goes_back_whole_or_as_anyone_may_read_it() {
     // What was never encrypted cannot be found again by a server that stores nothing.
     let bare = thought(&header, r#"{"id":"rs_1","type":"reasoning","encrypted_content":null,"summary":[]}"#);
     assert_eq!(shape_of(&[&bare, &fc]), ["function_call"]);
+    // Data of another model in it: whoever put it there, this one cannot have written all of it.
+    let foreign = said(&self::header("openai", "gpt-z", &[]), "y", r#"{"item_id":"msg_2"}"#);
+    assert_eq!(shape_of(&[&think, &foreign, &fc]), ["assistant", "function_call"]);
     // The same reasoning twice is refused.
     let twice = [answer(&header, vec![think.clone(), msg.clone()]), answer(&header, vec![think, msg])];
     assert_eq!(shape(&input(&header, &twice)), ["reasoning*", "message*", "assistant"]);

@@ -105,6 +105,25 @@ fn the_end_of_an_item_is_the_last_word() {
 }
 
 #[test]
+fn items_are_told_apart_by_their_place() {
+    let read = read(&[
+        added(2, message("a", "")),
+        added(5, message("b", "")),
+        text(5, "fi"),
+        text(2, "se"),
+        text(5, "ve"),
+        done(5, message("b", "five")),
+        done(2, message("a", "second")),
+        done(2, message("c", "once more")),
+        completed(json!([])),
+    ]);
+    let block = |text: &str, id: &str| ("text".to_owned(), text.to_owned(), json!({"item_id": id}));
+    let mut blocks = read.blocks();
+    blocks.sort_by(|a, b| a.1.cmp(&b.1));
+    assert_eq!(blocks, [block("five", "b"), block("second", "a")]);
+}
+
+#[test]
 fn what_only_the_end_of_the_response_says_is_taken() {
     let encrypted = |done_item: Value, output: Value| {
         read(&[done(0, done_item), done(1, message("m", "x")), completed(output)]).blocks()[0].2.clone()
