@@ -112,7 +112,7 @@ async fn with_a_real_model() -> Result<(), Box<dyn std::error::Error>> {
     use terret::model::Providers;
 
     let models = Arc::new(Providers::new(Box::new(|name| std::env::var(name).ok())));
-    let builder = Agent::builder(models.clone()).model("deepseek/deepseek-chat")?;
+    let builder = Agent::builder(models.clone()).model("deepseek/deepseek-v4-pro")?;
     builder.create(None).await?;
 
     let elsewhere = Agent::builder(models.clone()).store(FileStore::new("sessions"));
