@@ -9,7 +9,7 @@ target=$(cd "$target" && pwd)
 terret=${TERRET_BIN:-$target/debug/terret}
 # Packages of others, and the bodies that were sent to them; nothing of it is committed.
 peers=$target/peers
-read -ra wires <<<"${WIRES:-openai-chat anthropic-messages}"
+read -ra wires <<<"${WIRES:-openai-chat openai-responses anthropic-messages}"
 # Where a wire begins below a server: the last one's paths have their `/v1` themselves.
 declare -A below=([openai-chat]=/v1 [openai-responses]=/v1 [anthropic-messages]="")
 

@@ -218,7 +218,10 @@ fn ends_are_told_apart() {
     let named = |reason: &str| incomplete(json!({"reason": reason}));
     assert_eq!(named("max_output_tokens").0, FinishKind::MaxTokens);
     assert_eq!(named("steered"), (FinishKind::Other, "incomplete.steered".to_owned()));
-    assert_eq!(incomplete(Value::Null), (FinishKind::Other, "incomplete".to_owned()));
+    assert_eq!(incomplete(Value::Null), (FinishKind::MaxTokens, "incomplete".to_owned()));
+    // The event of a whole answer, and a state that is none.
+    let end = json!({"type": "response.completed", "response": {"status": "incomplete"}});
+    assert_eq!(read(&[text(0, "x"), end]).finish(), FinishKind::MaxTokens);
     let code_of = |events: &[Value]| read(events).failure.unwrap().code;
     assert_eq!(code_of(&[completed(json!([]))]), code::EMPTY_RESPONSE);
     assert_eq!(code_of(&[done(0, reasoning(json!("E"))), completed(json!([]))]), code::EMPTY_RESPONSE);

@@ -22,6 +22,8 @@ pub(super) struct Decoder {
     /// Blocks opened so far.
     blocks: u32,
     pub(super) items: Vec<Output>,
+    /// Ids of the items of a server that gives no places.
+    ids: Vec<Box<str>>,
     pub(super) usage: Option<Box<str>>,
     pub(super) last: Option<Last>,
 }
@@ -84,7 +86,7 @@ impl Decoder {
         if event.error.is_some() || event.error_type.is_some() || event.error_message.is_some() {
             return Err(self.error(data));
         }
-        let at = event.output_index.unwrap_or(0);
+        let at = event.output_index.unwrap_or_else(|| self.place(event.item_id()));
         let content = event.content_index.unwrap_or(0);
         let mut delta = |kind, block, channel, index| {
             self.delta(at, kind, Place { block, channel, index }, event, lenient, out)
@@ -129,11 +131,21 @@ impl Decoder {
             "error" => return Err(self.error(data)),
             _ => {}
         }
-        if self.blocks as usize > MAX_BLOCKS || self.items.len() > MAX_BLOCKS {
+        if self.blocks as usize > MAX_BLOCKS || self.items.len().max(self.ids.len()) > MAX_BLOCKS {
             let message = format!("the response opened more than {MAX_BLOCKS} blocks");
             return Err(Failure::new(code::MALFORMED_RESPONSE, message));
         }
         Ok(())
+    }
+
+    /// The place of an item whose server gives none (llama.cpp): where its id came among the ids. What has no id
+    /// either is about the last one.
+    fn place(&mut self, id: Option<&str>) -> u64 {
+        let known = id.and_then(|id| self.ids.iter().position(|known| **known == *id));
+        if let (Some(id), None) = (id, known) {
+            self.ids.push(id.into());
+        }
+        known.unwrap_or(self.ids.len().saturating_sub(1)) as u64
     }
 
     fn start(&mut self, event: &Event<'_>, out: &mut Vec<Chunk>) {

@@ -22,11 +22,14 @@ impl Decoder {
         for change in response.input_transformations.iter().flatten() {
             out.push(warning("input-transformations", change.get()));
         }
+        // Some servers end what is not complete with the event of what is.
+        let incomplete = incomplete || response.status.as_deref() == Some("incomplete");
         let reason = response.incomplete_details.and_then(|details| details.reason);
         let (kind, raw) = match (incomplete, reason) {
             (false, _) => (self.completed(), "completed".to_owned()),
             (true, Some(reason)) => (Ok(incomplete_kind(&reason)), format!("incomplete.{reason}")),
-            (true, None) => (Ok(FinishKind::Other), "incomplete".to_owned()),
+            // Nothing but the output limit is left without a reason; whatever it was, no call may run.
+            (true, None) => (Ok(FinishKind::MaxTokens), "incomplete".to_owned()),
         };
         if let Ok(FinishKind::MaxTokens) = kind
             && self.has_calls()

@@ -13,6 +13,9 @@ pub(super) struct Event<'a> {
     /// Place of the item in the response: the only name of an item that proxies do not change.
     #[serde(default)]
     pub(super) output_index: Option<u64>,
+    /// The item's id, in an event that is about a part of it.
+    #[serde(borrow, default)]
+    item_id: Option<&'a RawValue>,
     #[serde(default)]
     pub(super) content_index: Option<u64>,
     #[serde(default)]
@@ -36,6 +39,12 @@ impl<'a> Event<'a> {
     pub(super) fn kind(&self) -> &'a str {
         self.kind.map_or("", |raw| raw.get().trim_matches('"'))
     }
+
+    /// The id of the item it is about, as it is written.
+    pub(super) fn item_id(&self) -> Option<&'a str> {
+        let of_item = || Members::of(self.item?.get()).get("id");
+        self.item_id.map(RawValue::get).or_else(of_item).filter(|id| id.len() > 2 && id.starts_with('"'))
+    }
 }
 
 /// The response an event is about.
@@ -45,6 +54,8 @@ pub(super) struct Response<'a> {
     pub(super) id: Option<String>,
     #[serde(default)]
     pub(super) model: Option<String>,
+    #[serde(default)]
+    pub(super) status: Option<String>,
     #[serde(borrow, default)]
     pub(super) output: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default)]
