@@ -31,6 +31,9 @@ pub(super) struct Items {
     empty: bool,
 }
 
+/// How ids of calls in free text begin.
+const CUSTOM: &str = "ct";
+
 impl Items {
     pub(super) fn new(dialect: Dialect, provider: &str, model: &str) -> Self {
         Items {
@@ -231,7 +234,7 @@ impl Items {
             CallKind::Json => self.json.text_field("arguments", arguments),
         }
         if let Some(data) = data {
-            self.data(data, if custom { "ct" } else { "fc" });
+            self.data(data, if custom { CUSTOM } else { "fc" });
         }
         self.json.push("}");
     }
@@ -244,7 +247,10 @@ impl Items {
         if let Some(id) = id.filter(|id| self.used.insert(id.clone())) {
             self.json.text_field("id", &id);
         }
-        self.json.text_field("status", &members.text("status").unwrap_or_else(|| "completed".to_owned()));
+        // A call in free text goes back without a state: the server knows none there.
+        if prefix != CUSTOM {
+            self.json.text_field("status", &members.text("status").unwrap_or_else(|| "completed".to_owned()));
+        }
         members.write_except(&["item_id", "status", "custom", "annotations"], &mut self.json);
     }
 
