@@ -79,6 +79,24 @@ pub fn from_words(words: &ErrorWords, raw: &str, secret: Secret<'_>) -> Failure 
     with_raw(failure, raw, secret)
 }
 
+/// The failure a payload of a stream stands for that is an error.
+pub fn in_stream(data: &str, secret: Secret<'_>) -> Failure {
+    let value: Option<serde_json::Value> = serde_json::from_str(data).ok();
+    let words = value
+        .as_ref()
+        .and_then(|value| ErrorWords::from_envelope(value).or_else(|| ErrorWords::from_bare(value)));
+    let words = words.unwrap_or_else(|| ErrorWords::sentence(cut(data, 200)));
+    let mut failure = from_words(&words, data, secret);
+    let id = value.as_ref().and_then(|value| value.get("request_id")?.as_str());
+    failure.request_id = id.map(str::to_owned);
+    failure
+}
+
+/// The failure of a payload of a stream that is none of its protocol's.
+pub fn malformed(what: String, data: &str, secret: Secret<'_>) -> Failure {
+    with_raw(Failure::new(code::MALFORMED_RESPONSE, what), data, secret)
+}
+
 /// A failure whose evidence is `raw`: cut to what a log can carry, keys masked.
 pub fn with_raw(mut failure: Failure, raw: &str, secret: Secret<'_>) -> Failure {
     failure.message = secret.mask(&failure.message);

@@ -9,6 +9,8 @@ use terret_core::id::{CallId, Digest};
 pub(super) struct Ids {
     /// Whether the wire takes this id.
     legal: fn(&str) -> bool,
+    /// An id of the wire's form, from hexadecimal digits.
+    form: fn(&str) -> String,
     used: BTreeSet<String>,
     open: BTreeMap<CallId, String>,
     anonymous: u64,
@@ -17,7 +19,12 @@ pub(super) struct Ids {
 impl Ids {
     /// No ids yet, on a wire with this rule. It takes at least `call_` and 24 hexadecimal digits.
     pub(super) fn new(legal: fn(&str) -> bool) -> Self {
-        Ids { legal, used: BTreeSet::new(), open: BTreeMap::new(), anonymous: 0 }
+        Ids::of_form(legal, |digits| format!("call_{}", &digits[..24]))
+    }
+
+    /// The same for a wire whose ids have a form of their own.
+    pub(super) fn of_form(legal: fn(&str) -> bool, form: fn(&str) -> String) -> Self {
+        Ids { legal, form, used: BTreeSet::new(), open: BTreeMap::new(), anonymous: 0 }
     }
 
     /// Another assistant's message begins: what is still open of the one before can no longer be answered.
@@ -63,8 +70,7 @@ impl Ids {
                 format!("#{}", self.anonymous)
             }
         };
-        let digest = Digest::of(format!("{provider_id}\0{ours}").as_bytes()).to_string();
-        format!("call_{}", &digest[..24])
+        (self.form)(&Digest::of(format!("{provider_id}\0{ours}").as_bytes()).to_string())
     }
 }
 
@@ -93,5 +99,21 @@ mod tests {
         let mut same = Ids::new(|id| id.len() <= 40);
         same.ask(Some(call(0)), "a");
         assert_eq!(same.ask(Some(call(1)), "a"), again, "a function of what was pushed");
+    }
+
+    #[test]
+    fn a_wire_may_have_a_form_of_its_own() {
+        let form = |digits: &str| digits[..9].to_owned();
+        let mut nine =
+            Ids::of_form(|id| id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()), form);
+        let call = |ordinal| CallId { turn: 1, step: 1, ordinal };
+        assert_eq!(nine.ask(Some(call(0)), "D681PevKs"), "D681PevKs");
+        for (ordinal, id) in [(1, "call_1"), (2, "D681-evKs"), (3, "D681PevKs")] {
+            let id = nine.ask(Some(call(ordinal)), id);
+            assert!(
+                id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()) && id != "D681PevKs",
+                "{id}"
+            );
+        }
     }
 }

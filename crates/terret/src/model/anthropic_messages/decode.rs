@@ -9,7 +9,6 @@ use super::event::{Delta, Ending, Event, Start, StopDetails};
 use super::fields::Fields;
 use super::open::Open;
 use crate::model::failure::{self, Secret, cut};
-use crate::model::payload::ErrorWords;
 use crate::model::sse::{self, Flow};
 use crate::model::surrogate;
 use crate::model::wire::{self, End, warning};
@@ -195,23 +194,11 @@ impl Decoder {
     }
 
     fn error(&self, data: &str) -> Failure {
-        let value: Option<serde_json::Value> = serde_json::from_str(data).ok();
-        let words = value
-            .as_ref()
-            .and_then(|value| ErrorWords::from_envelope(value).or_else(|| ErrorWords::from_bare(value)));
-        let words = words.unwrap_or_else(|| ErrorWords::sentence(cut(data, 200)));
-        let mut failure = failure::from_words(&words, data, Secret(self.secret.as_deref()));
-        let id = value.as_ref().and_then(|value| value.get("request_id")?.as_str());
-        failure.request_id = id.map(str::to_owned);
-        failure
+        failure::in_stream(data, Secret(self.secret.as_deref()))
     }
 
     fn malformed(&self, what: &str, data: &str) -> Failure {
         let message = format!("an event of the stream makes no sense: {what}");
-        failure::with_raw(
-            Failure::new(code::MALFORMED_RESPONSE, message),
-            data,
-            Secret(self.secret.as_deref()),
-        )
+        failure::malformed(message, data, Secret(self.secret.as_deref()))
     }
 }

@@ -13,11 +13,11 @@ use terret_core::raw::Raw;
 
 use super::dialect::{Dialect, EmptyContent, Images, ReasoningField, ReasoningReplay, SystemRole};
 use super::head::head;
-use super::history::Ids;
 use super::parts::Parts;
 use crate::model::attachment::data_url;
 use crate::model::compact::compact;
 use crate::model::grown::Grown;
+use crate::model::ids::Ids;
 use crate::model::json::{Json, Value};
 use crate::model::{Blobs, Body, Codec};
 
@@ -53,7 +53,7 @@ impl Codec for OpenAiChat {
         let dialect = if self.name == FIRST.name { dialect.of_the_first() } else { dialect };
         let mut json = Json::default();
         head(&mut json, header, &dialect, self.name);
-        let ids = Ids::new(dialect.call_ids);
+        let ids = dialect.call_ids.rule();
         let mut body = ChatBody {
             grown: Grown::new(b""),
             json,

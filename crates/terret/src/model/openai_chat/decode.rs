@@ -12,8 +12,7 @@ use super::details::{Details, TooMuch};
 use super::event::{CallDelta, Choice, Content, Delta, Event, Part, Text};
 use crate::limits::MAX_ANSWER_BYTES;
 use crate::model::compact::compact;
-use crate::model::failure::{self, Secret, cut};
-use crate::model::payload::ErrorWords;
+use crate::model::failure::{self, Secret};
 use crate::model::sse::{self, Flow};
 use crate::model::surrogate;
 use crate::model::wire::{self, End, warning};
@@ -330,20 +329,12 @@ impl Decoder {
     }
 
     fn error(&self, data: &str) -> Failure {
-        let value: Option<serde_json::Value> = serde_json::from_str(data).ok();
-        let words = value
-            .as_ref()
-            .and_then(|value| ErrorWords::from_envelope(value).or_else(|| ErrorWords::from_bare(value)));
-        let words = words.unwrap_or_else(|| ErrorWords::sentence(cut(data, 200)));
-        failure::from_words(&words, data, Secret(self.secret.as_deref()))
+        failure::in_stream(data, Secret(self.secret.as_deref()))
     }
 
     fn malformed(&self, error: &serde_json::Error, data: &str) -> Failure {
-        let failure = Failure::new(
-            code::MALFORMED_RESPONSE,
-            format!("an event of the stream is not a chat completion chunk: {error}"),
-        );
-        failure::with_raw(failure, data, Secret(self.secret.as_deref()))
+        let message = format!("an event of the stream is not a chat completion chunk: {error}");
+        failure::malformed(message, data, Secret(self.secret.as_deref()))
     }
 }
 

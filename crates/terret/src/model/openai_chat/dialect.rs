@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use terret_core::raw::Raw;
 
 use super::rows;
+use crate::limits::MAX_CHAT_CALL_ID_BYTES;
+use crate::model::ids::Ids;
 
 /// What a server takes in a chat request. A field absent from a stored row has its careful default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -187,6 +189,20 @@ words! {
         Null,
         /// `""`.
         Empty,
+    }
+}
+
+impl CallIds {
+    /// No ids yet, of this kind.
+    pub(super) fn rule(self) -> Ids {
+        const NINE: usize = 9;
+        match self {
+            CallIds::Any => Ids::new(|id| id.len() <= MAX_CHAT_CALL_ID_BYTES),
+            CallIds::Nine => Ids::of_form(
+                |id| id.len() == NINE && id.bytes().all(|b| b.is_ascii_alphanumeric()),
+                |digits| digits[..NINE].to_owned(),
+            ),
+        }
     }
 }
 

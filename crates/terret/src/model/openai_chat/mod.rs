@@ -8,7 +8,6 @@ pub mod dialect;
 mod ending;
 mod event;
 mod head;
-mod history;
 mod parts;
 pub mod rows;
 mod usage;

@@ -6,7 +6,7 @@ use terret_core::message::{BlockKind, CallKind};
 
 use super::event::{Event, Item, Response};
 use super::output::{BETWEEN_THOUGHTS, Kind, Output, Part};
-use crate::model::failure::{self, Secret, cut};
+use crate::model::failure::{self, Secret};
 use crate::model::payload::ErrorWords;
 use crate::model::sse::{self, Flow};
 use crate::model::surrogate;
@@ -292,20 +292,12 @@ impl Decoder {
     }
 
     fn error(&self, data: &str) -> Failure {
-        let value: Option<serde_json::Value> = serde_json::from_str(data).ok();
-        let words = value
-            .as_ref()
-            .and_then(|value| ErrorWords::from_envelope(value).or_else(|| ErrorWords::from_bare(value)));
-        let words = words.unwrap_or_else(|| ErrorWords::sentence(cut(data, 200)));
-        failure::from_words(&words, data, Secret(self.secret.as_deref()))
+        failure::in_stream(data, Secret(self.secret.as_deref()))
     }
 
     fn malformed(&self, error: &serde_json::Error, data: &str) -> Failure {
-        let failure = Failure::new(
-            code::MALFORMED_RESPONSE,
-            format!("an event of the stream is not one of a response: {error}"),
-        );
-        failure::with_raw(failure, data, Secret(self.secret.as_deref()))
+        let message = format!("an event of the stream is not one of a response: {error}");
+        failure::malformed(message, data, Secret(self.secret.as_deref()))
     }
 }
 
