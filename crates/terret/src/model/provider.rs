@@ -233,7 +233,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::{BUILT_IN, Own, ProviderSettings, adapter};
-    use crate::model::openai_chat::dialect::Dialect;
+    use crate::model::openai_chat::dialect::{Dialect, Images};
     use crate::model::{Prepared, Proposal};
     use terret_core::chunk::{Failure, code};
 
@@ -269,6 +269,20 @@ mod tests {
         assert_eq!(Dialect::from_raw(&prepared.dialect).unwrap().name, "openai");
         let generic = prepare("mine", Some("base_url = 'http://a'"), &[]).unwrap();
         assert_eq!(Dialect::from_raw(&generic.dialect).unwrap().name, "generic");
+    }
+
+    #[test]
+    fn a_model_that_sees_none_gets_words_for_pictures() {
+        let images = |model: &str, quirks: &str| {
+            let settings: ProviderSettings = toml::from_str(&format!("api_key_env = ''\n{quirks}")).unwrap();
+            let own = Own::default();
+            let adapter = adapter("deepseek", Some(&settings), &|_| None, own).unwrap();
+            let proposal = Proposal { provider: "deepseek".into(), model: model.into(), ..Proposal::default() };
+            Dialect::from_raw(&adapter.prepare(&proposal).unwrap().dialect).unwrap().images
+        };
+        assert_eq!(images("deepseek-v4-pro", ""), Images::Placeholder);
+        assert_eq!(images("deepseek-flash", ""), Images::Send);
+        assert_eq!(images("deepseek-v4-pro", "[quirks]\nimages = 'send'"), Images::Send);
     }
 
     #[test]
