@@ -24,6 +24,6 @@ pub mod testing;
 pub mod tool;
 mod world;
 
-pub use agent::Agent;
+pub use agent::{Agent, Answer};
 pub use error::Error;
 pub use model::Models;

@@ -218,3 +218,12 @@ pub const MAX_VIOLATION_BYTES: usize = 400;
 /// Longest time one answer is checked, in milliseconds: the largest take a fraction of it, and a schema whose references
 /// multiply would take for ever.
 pub const OUTPUT_CHECK_MS: u64 = 10_000;
+
+/// Members of one object of a provider's that is kept by name: real ones have a dozen, and each is looked for among all.
+pub const MAX_MEMBERS: usize = 1024;
+
+/// Bytes of one response, events and all: servers wrap some hundred bytes around a token of four.
+pub const MAX_RESPONSE_BYTES: usize = 256 * MAX_ANSWER_BYTES;
+
+/// Bytes of events that have to be kept until a block or an answer is whole. Real ones are signatures and items.
+pub const MAX_KEPT_BYTES: usize = 32 * MAX_ANSWER_BYTES;

@@ -175,3 +175,25 @@ fn a_server_that_differs_from_its_row_is_told_of_in_configuration() {
     place.run(&refusing).says("test takes no `cache_key`");
     assert_eq!(server.requests().len(), sent);
 }
+
+#[test]
+fn a_key_in_the_wrong_place_is_not_shown_and_a_query_stays_behind_the_path() {
+    let place = Place::new();
+    let server = Server::start(|_, _| Reply::Plain { status: 404, headers: vec![], body: String::new() });
+    let mut asked = server.run(&["hi"]);
+    let base = asked.iter_mut().find(|word| word.contains(".base_url=")).unwrap();
+    base.push_str("?api-version=2&key=secret-77");
+    let ran = place.run(&asked).exits(1);
+    assert!(
+        server.requests()[0].head.contains("/chat/completions?api-version=2&key=secret-77 "),
+        "{}",
+        server.requests()[0].head
+    );
+    assert!(ran.err.contains("?api-version=***&key=***") && !ran.err.contains("secret-77"), "{}", ran.err);
+    let log = place.ok(&["log", "latest", "--json"]).text();
+    assert!(!log.contains("secret-77"));
+
+    let wrong = ["doctor", "--provider", "openai", "--set", "providers.openai.api_key_env=sk-secret-88"];
+    let told = place.run(&wrong).exits(2).says("no name of a variable");
+    assert!(!told.err.contains("sk-secret-88"), "{}", told.err);
+}

@@ -95,7 +95,8 @@ fn failed_attempts_count_and_a_retry_is_not_sent_over_the_budget() {
     // Each attempt costs 100 × 10 millionths.
     let budget = ["--max-cost", "0.002", "--output-format", "json", "hi"];
     let ran = place.run(&server.run(&[&prices[..], &budget].concat())).exits(7);
-    assert_eq!(object(&ran)["cost"], json!(0.002));
+    // They were cut, so that nobody knows whether that was all: the budget goes by what is known.
+    assert_eq!(object(&ran)["cost"], Value::Null);
     assert_eq!(server.requests().len(), 2);
     assert_eq!(place.all("request/failed").len(), 2);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::chunk::Usage;
+use crate::chunk::{Chunk, Usage, code};
 use crate::fact::{Fact, RequestContext};
 use crate::line::Event;
 use crate::price::Usd;
@@ -17,6 +17,8 @@ pub struct Spending {
     counted: bool,
     /// Whether the open attempt has said anything.
     streamed: bool,
+    /// Whether it has said how it ends.
+    finished: bool,
     /// Why the amount is not the whole truth.
     gap: Option<Gap>,
 }
@@ -46,17 +48,22 @@ impl Spending {
         let Some(context) = self.context.clone() else { return };
         if let Fact::RequestAttempt(_) = &event.fact {
             self.streamed = false;
+            self.finished = false;
         }
-        if let Fact::AssistantChunk(_) = &event.fact {
+        if let Fact::AssistantChunk(piece) = &event.fact {
             self.streamed = true;
+            self.finished |= matches!(piece.chunk, Chunk::Finish { .. });
         }
         if let Fact::AssistantMessage(answer) = &event.fact {
-            let uncounted = if answer.interrupted { Gap::Cut } else { Gap::NoUsage };
-            self.count(&context, answer.usage.as_ref(), Some(uncounted));
+            // What was counted before a cut is not all of it: some wires count the answer at its end.
+            self.gap = self.gap.max(answer.interrupted.then_some(Gap::Cut));
+            self.count(&context, answer.usage.as_ref(), Some(Gap::NoUsage).filter(|_| !answer.interrupted));
         }
         if let Fact::RequestFailed(failed) = &event.fact {
             // One that was refused before it said anything cost nothing.
-            self.count(&context, failed.usage.as_ref(), self.streamed.then_some(Gap::Cut));
+            let whole = self.finished || failed.failure.code == code::EMPTY_RESPONSE;
+            self.gap = self.gap.max((self.streamed && !whole).then_some(Gap::Cut));
+            self.count(&context, failed.usage.as_ref(), (self.streamed && whole).then_some(Gap::NoUsage));
         }
     }
 

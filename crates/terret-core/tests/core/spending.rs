@@ -120,3 +120,36 @@ fn what_an_earlier_writer_asked_counts_for_that_one() {
     assert_eq!(whole(&spending), Some("0.00004575".into()));
     assert_eq!(spending.context().unwrap().model, "m");
 }
+
+/// Some wires count the question at the start and the answer at the end: what was counted before a cut is not all.
+#[test]
+fn what_was_counted_before_a_cut_is_the_least_and_not_the_whole() {
+    use terret_core::chunk::Chunk;
+    let facts = every_fact();
+    let find = |name: &str| facts.iter().find(|fact| fact.type_name() == name).unwrap().clone();
+    let failed = find("request/failed");
+    let Fact::RequestFailed(told) = &failed else { panic!() };
+    assert!(told.usage.is_some(), "its tokens so far are known");
+    let piece = |chunk: Chunk| {
+        let Fact::AssistantChunk(mut piece) = find("assistant/chunk") else { panic!() };
+        piece.chunk = chunk;
+        Fact::AssistantChunk(piece)
+    };
+    let text = piece(Chunk::TextDelta { index: 0, text: "x".into() });
+    let end = piece(Chunk::Finish { reason: terret_core::chunk::FinishKind::Other, raw: "odd".into() });
+    let attempt = |pieces: &[Fact]| {
+        let begin = [find("request/context"), find("request/attempt")];
+        spent([&begin[..], pieces, std::slice::from_ref(&failed)].concat())
+    };
+    let refused = attempt(&[]);
+    assert_eq!((refused.gap(), whole(&refused).is_some()), (None, true));
+    let cut = attempt(std::slice::from_ref(&text));
+    assert_eq!((cut.gap(), whole(&cut)), (Some(Gap::Cut), None));
+    assert_eq!(cut.at_least(), refused.at_least(), "what is known counts");
+    let ended = attempt(&[text, end]);
+    assert_eq!(
+        (ended.gap(), whole(&ended)),
+        (None, whole(&refused)),
+        "it said how it ended, and what it cost"
+    );
+}

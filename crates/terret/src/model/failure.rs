@@ -317,7 +317,7 @@ impl Secret<'_> {
     }
 }
 
-/// The text with `user:password@` taken out of the URLs in it.
+/// The text with `user:password@` and the values of queries taken out of the URLs in it: both carry keys.
 pub fn without_userinfo(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -326,10 +326,24 @@ pub fn without_userinfo(text: &str) -> String {
         let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '`' | '<' | '>');
         let authority = &tail[..tail.find(ends).unwrap_or(tail.len())];
         shown.push_str(head);
-        rest = &tail[authority.rfind('@').map_or(0, |at| at + 1)..];
+        let tail = &tail[authority.rfind('@').map_or(0, |at| at + 1)..];
+        let over = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>' | ')' | ',');
+        let url = &tail[..tail.find(over).unwrap_or(tail.len())];
+        shown.push_str(&without_values(url));
+        rest = &tail[url.len()..];
     }
     shown.push_str(rest);
     shown
+}
+
+/// A URL whose query names its parameters and not their values.
+fn without_values(url: &str) -> String {
+    let Some((front, query)) = url.split_once('?') else { return url.to_owned() };
+    let shown = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) => format!("{name}=***"),
+        None => pair.to_owned(),
+    });
+    format!("{front}?{}", shown.collect::<Vec<_>>().join("&"))
 }
 
 /// Replaces what follows `prefix` if it is a token of at least `least` characters.
@@ -372,7 +386,7 @@ mod tests {
             ("http://me:pa@ss@host:1/v1", "http://host:1/v1"),
             (
                 "at http://me@a/x@y and https://b?q=c@d, `http://u:p@c`",
-                "at http://a/x@y and https://b?q=c@d, `http://c`",
+                "at http://a/x@y and https://b?q=***, `http://c`",
             ),
             ("ftp://me:secret@", "ftp://"),
             ("me@host ://", "me@host ://"),

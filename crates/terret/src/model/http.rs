@@ -57,7 +57,11 @@ impl Http {
 
     /// Where requests of this path go.
     pub fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.0.base.to_string().trim_end_matches('/'))
+        let base = self.0.base.to_string();
+        // What follows the path of the base follows that of the request.
+        let (front, query) = base.split_once('?').unwrap_or((&base, ""));
+        let mark = if query.is_empty() { "" } else { "?" };
+        format!("{}{path}{mark}{query}", front.trim_end_matches('/'))
     }
 
     /// Sends a body and waits for the head of the answer, `idle_timeout` at most.
@@ -194,14 +198,18 @@ fn header_map(key: Option<(Auth, String)>, headers: &[(String, String)]) -> Resu
 /// the URL. The longest come first: what is part of another must not break it up.
 fn secrets(base: &Uri, key: Option<&str>, headers: &[(String, String)]) -> String {
     let user = base.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
-    let password = user.and_then(|(user, _)| user.split_once(':')).map(|(_, password)| password);
-    let values = headers.iter().map(|(_, value)| value.trim());
+    let password = user.map(|(user, _)| user.split_once(':').map_or(user, |(_, password)| password));
+    let values =
+        headers.iter().filter(|(name, _)| !PLAIN.contains(&name.as_str())).map(|(_, value)| value.trim());
     let tokens = values.clone().filter_map(|value| value.split_once(' ')).map(|(_, token)| token.trim());
     let mut secrets: Vec<&str> =
         key.map(str::trim).into_iter().chain(password).chain(values).chain(tokens).collect();
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     secrets.join("\n")
 }
+
+/// Headers whose values are no secrets.
+const PLAIN: [&str; 1] = ["anthropic-version"];
 
 /// Reads what is left of a body, if it is not much.
 async fn drain(mut body: Body) {

@@ -175,6 +175,13 @@ pub fn resolve(
         (None, Some(known)) => (known.api_key_env, known.needs_key),
         (None, None) => ("", false),
     };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !api_key_env.chars().all(is_name) {
+        // It is not shown: it may well be the key.
+        return Err(invalid(
+            "its `api_key_env` is no name of a variable; a key does not belong there".to_owned(),
+        ));
+    }
     let named = settings.api_key_header.clone().map(|name| Auth::Header(name.into()));
     Ok(Resolved {
         wire,
@@ -277,7 +284,8 @@ mod tests {
             let settings: ProviderSettings = toml::from_str(&format!("api_key_env = ''\n{quirks}")).unwrap();
             let own = Own::default();
             let adapter = adapter("deepseek", Some(&settings), &|_| None, own).unwrap();
-            let proposal = Proposal { provider: "deepseek".into(), model: model.into(), ..Proposal::default() };
+            let proposal =
+                Proposal { provider: "deepseek".into(), model: model.into(), ..Proposal::default() };
             Dialect::from_raw(&adapter.prepare(&proposal).unwrap().dialect).unwrap().images
         };
         assert_eq!(images("deepseek-v4-pro", ""), Images::Placeholder);
@@ -292,6 +300,8 @@ mod tests {
             message("mine", Some("wire = 'smoke'"))
                 .contains("no wire `smoke`: known are anthropic-messages, openai-chat, openai-responses")
         );
+        let key = message("mine", Some("base_url = 'http://a'\napi_key_env = 'sk-secret-1'"));
+        assert!(key.contains("no name of a variable") && !key.contains("sk-secret"), "{key}");
         assert!(message("opeani", None).contains("known are anthropic, deepseek"));
         assert!(message("mine", Some("wire = 'openai-chat'")).contains("no base_url"));
         assert!(message("mine", Some("base_url = 'x'")).contains("`x` is not"));

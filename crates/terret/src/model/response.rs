@@ -6,12 +6,15 @@ use super::failure::{self, Secret, cut};
 use super::payload::ErrorWords;
 use super::sse::{BodyKind, Flow, SseReader, sniff};
 use super::wire::{Decoder, End, Wire};
-use crate::limits::MAX_PLAIN_BODY_BYTES;
+use crate::limits::{MAX_PLAIN_BODY_BYTES, MAX_RESPONSE_BYTES};
 
 /// Reads a body with status 200. The content type is not asked: proxies lie.
 pub struct Response {
     secret: Option<String>,
     kind: Option<BodyKind>,
+    taken_bytes: usize,
+    /// Whether anything came of it so far.
+    understood: bool,
     /// Bytes whose kind is not known yet, or a plain body as far as it came.
     plain: Vec<u8>,
     reader: SseReader,
@@ -34,6 +37,8 @@ impl Response {
             decoder: (wire.decoder)(secret.clone()),
             secret,
             kind: None,
+            taken_bytes: 0,
+            understood: false,
             plain: Vec::new(),
             reader: SseReader::new(),
         }
@@ -46,6 +51,11 @@ impl Response {
 
     /// Takes bytes in. After a failure or the finish nothing more may be pushed.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<Chunk>) -> Result<Progress, Failure> {
+        self.taken_bytes += bytes.len();
+        if self.taken_bytes > MAX_RESPONSE_BYTES {
+            let message = format!("the response is longer than {} MiB", MAX_RESPONSE_BYTES >> 20);
+            return Err(self.broken(Failure::new(code::MALFORMED_RESPONSE, message), out));
+        }
         match self.kind {
             Some(BodyKind::Events) => self.events(bytes, out),
             Some(_) => self.keep(bytes),
@@ -71,9 +81,22 @@ impl Response {
         }
         let (reader, decoder) = (&mut self.reader, &mut self.decoder);
         match reader.finish(|event| decoder.event(event, out)) {
-            Ok(flow) => self.after(flow, true, out).map(|_| ()),
+            Ok(flow) => {
+                let result = self.after(flow, true, out);
+                result.map(|_| ()).map_err(|failure| self.strange(failure, out))
+            }
             Err(error) => Err(self.broken(Failure::new(code::MALFORMED_RESPONSE, error.to_string()), out)),
         }
+    }
+
+    /// The failure of a stream in which nothing was understood, with what it usually comes from.
+    fn strange(&self, mut failure: Failure, out: &[Chunk]) -> Failure {
+        if failure.code == code::STREAM_CLOSED && !self.understood && out.is_empty() {
+            failure
+                .message
+                .push_str(": nothing of this protocol was in it (is it the right `wire` and `base_url`?)");
+        }
+        failure
     }
 
     /// The body broke off with this failure: gives out what was held back, and hands the failure on.
@@ -83,8 +106,10 @@ impl Response {
     }
 
     fn events(&mut self, bytes: &[u8], out: &mut Vec<Chunk>) -> Result<Progress, Failure> {
-        let (reader, decoder) = (&mut self.reader, &mut self.decoder);
-        match reader.push(bytes, |event| decoder.event(event, out)) {
+        let (reader, decoder, before) = (&mut self.reader, &mut self.decoder, out.len());
+        let flow = reader.push(bytes, |event| decoder.event(event, out));
+        self.understood |= out.len() > before;
+        match flow {
             Ok(flow) => self.after(flow, false, out),
             Err(error) => Err(self.broken(Failure::new(code::MALFORMED_RESPONSE, error.to_string()), out)),
         }

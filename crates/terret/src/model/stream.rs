@@ -157,7 +157,8 @@ impl Reading {
 
     /// With the provider's id of the request, which is what its support asks for first.
     fn named(&self, mut failure: Failure) -> Failure {
-        failure.request_id = with_headers(&self.headers, |headers| headers.request_id());
+        let of_head = with_headers(&self.headers, |headers| headers.request_id());
+        failure.request_id = of_head.or(failure.request_id);
         failure
     }
 }

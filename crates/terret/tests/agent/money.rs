@@ -182,14 +182,19 @@ async fn failed_attempts_count() {
             meter.listen(seams);
             seams.stream.add(Arc::new(Counted));
         });
-        async move { (ending(builder).await, meter.read().whole()) }
+        async move {
+            let ended = ending(builder).await;
+            // They were cut: what they counted is the least they cost.
+            assert_eq!((meter.read().gap(), meter.read().whole()), (Some(Gap::Cut), None));
+            (ended, meter.read().at_least())
+        }
     };
     let (ended, spent) = with("0.0012").await;
     let cause = Cause::Budget { which: "cost".into(), limit: 1200 };
-    assert_eq!((ended, spent), (EndReason::Aborted { cause }, Some(Usd::from_micros(1200))));
+    assert_eq!((ended, spent), (EndReason::Aborted { cause }, Usd::from_micros(1200)));
     // Without the budget in its way the fourth attempt is the last.
     let (ended, spent) = with("1").await;
-    assert_eq!((ended.word(), spent), ("error", Some(Usd::from_micros(2400))));
+    assert_eq!((ended.word(), spent), ("error", Usd::from_micros(2400)));
 }
 
 /// The price may stand in the log from long ago; a budget that comes later still counts by it.

@@ -28,7 +28,7 @@ fn header(row: &str, model: &str, parameters: &[(&str, Value)]) -> Header {
     };
     let read = r#"{"type":"object", "properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}"#;
     Header {
-        provider: row.to_owned(),
+        provider: "p".to_owned(),
         model: model.to_owned(),
         wire: WIRE.to_owned(),
         dialect: Raw::from_value(&Dialect::built_in(row, model).unwrap()).unwrap(),
@@ -408,6 +408,20 @@ fn opaque_data_goes_back_to_its_own_model_only() {
         {"type": "tool_use", "id": "toolu_1", "name": "shot", "input": {}}
     ]);
     assert_eq!(foreign[1]["content"], plain);
+    // The same model behind another provider: what is signed is bound to an account.
+    let elsewhere = Header { provider: "q".to_owned(), ..header.clone() };
+    let elsewhere = sent(&elsewhere, &[Message::user("u", "hi"), own("claude-z")]);
+    assert_eq!(elsewhere[1]["content"], plain);
+}
+
+#[test]
+fn thinking_is_not_asked_for_where_there_is_no_room() {
+    let budget = |limit: u64| {
+        let parameters = [("max_output_tokens", json!(limit)), ("reasoning_effort", json!("high"))];
+        let body: Value = serde_json::from_str(&body(&header("generic", "m", &parameters), &[])).unwrap();
+        body.get("thinking").map(|thinking| thinking["budget_tokens"].as_u64().unwrap())
+    };
+    assert_eq!((budget(1024), budget(1025), budget(9000)), (None, Some(1024), Some(4500)));
 }
 
 #[test]

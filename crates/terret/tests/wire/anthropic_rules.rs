@@ -231,3 +231,22 @@ fn failures_carry_the_request_and_no_key() {
     let (_, bare) = read("event: error\ndata: {\"type\":\"overloaded_error\",\"message\":\"busy\"}\n\n");
     assert_eq!(bare.unwrap().code, code::OVERLOADED);
 }
+
+/// What is kept until a block is whole has its limit, and no object may have members without end.
+#[test]
+fn a_block_cannot_grow_for_ever_in_silence() {
+    let signature = json!({"type": "signature_delta", "signature": "A".repeat(1 << 20)});
+    let piece = json!({"type": "content_block_delta", "index": 0, "delta": signature});
+    let events: Vec<Value> = std::iter::once(open(0, json!({"type": "thinking", "thinking": ""})))
+        .chain(vec![piece; 40])
+        .collect();
+    let (_, failure) = stream(&events);
+    assert_eq!(failure.unwrap().code, code::MALFORMED_RESPONSE);
+    let mut wide: serde_json::Map<String, Value> =
+        (0..100_000).map(|n| (n.to_string(), Value::Null)).collect();
+    wide.insert("type".to_owned(), json!("x"));
+    let begin = std::time::Instant::now();
+    let (_, failure) = stream(&[open(0, Value::Object(wide))]);
+    assert_eq!(failure.unwrap().code, code::MALFORMED_RESPONSE);
+    assert!(begin.elapsed() < std::time::Duration::from_secs(20));
+}

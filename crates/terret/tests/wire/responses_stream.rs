@@ -313,3 +313,58 @@ fn a_runaway_response_stops_at_the_limit() {
     let events: Vec<Value> = (0..=MAX_BLOCKS as u64 + 1).map(|at| added(at, json!({"type": "x"}))).collect();
     assert_eq!(read(&events).failure.unwrap().code, code::MALFORMED_RESPONSE);
 }
+
+fn called(id: &str, arguments: &str) -> Value {
+    json!({"type": "function_call", "id": id, "call_id": format!("call_{id}"), "name": "f", "arguments": arguments})
+}
+
+/// Proxies change ids from event to event, and may leave the end of an item out: the end of the response has it.
+#[test]
+fn a_call_is_whole_or_there_is_none() {
+    let piece = |text: &str| json!({"type": "response.function_call_arguments.delta", "output_index": 0, "delta": text});
+    let begun = [added(0, called("fc_1", "")), piece("{\"a\":")];
+    let rotated = json!([called("fc_other", "{\"a\":1}"), called("fc_new", "{}")]);
+    let read_with = |end: Value| read(&[&begun[..], &[end]].concat());
+    let whole = read_with(completed(rotated));
+    assert_eq!(
+        whole.texts(),
+        ["tool-call {\"a\":1}", "tool-call {}"],
+        "and none that was never told of is lost"
+    );
+    assert_eq!(whole.finish(), FinishKind::ToolCalls);
+    // Nobody has the rest.
+    let cut = read_with(json!({"type": "response.completed", "response": {}}));
+    assert_eq!(cut.failure.unwrap().code, code::STREAM_CLOSED);
+    let shown =
+        read(&[begun[0].clone(), piece("{\"a\":1}"), json!({"type": "response.completed", "response": {}})]);
+    assert_eq!(shown.finish(), FinishKind::ToolCalls, "arguments that are whole say so themselves");
+}
+
+#[test]
+fn a_response_that_says_it_failed_has_failed_and_its_tokens_count() {
+    let error = json!({"code": "server_error", "message": "boom"});
+    let usage = json!({"input_tokens": 3, "output_tokens": 2});
+    for (event, status) in
+        [("response.completed", "failed"), ("response.failed", "failed"), ("response.completed", "completed")]
+    {
+        let response = json!({"status": status, "error": error, "usage": usage});
+        let read = read(&[text(0, "x"), json!({"type": event, "response": response})]);
+        assert_eq!(read.failure.as_ref().unwrap().code, code::SERVER, "{event} {status}");
+        assert_eq!(read.fold().usage().unwrap().output_tokens, 2);
+    }
+}
+
+#[test]
+fn one_event_does_not_hold_a_thread() {
+    let many = |count: usize| Value::Array(vec![json!({"type": "a"}); count]);
+    let begin = std::time::Instant::now();
+    let malformed =
+        |events: &[Value]| assert_eq!(read(events).failure.unwrap().code, code::MALFORMED_RESPONSE);
+    malformed(&[completed(many(300_000))]);
+    malformed(&[text(0, "x"), completed(many(300_000))]);
+    let parts = vec![json!({"type": "output_text", "text": "y"}); 100_000];
+    malformed(&[done(0, json!({"type": "message", "id": "m", "content": parts}))]);
+    let wide: serde_json::Map<String, Value> = (0..100_000).map(|n| (n.to_string(), Value::Null)).collect();
+    assert!(read(&[done(0, Value::Object(wide)), completed(json!([]))]).failure.is_some());
+    assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+}

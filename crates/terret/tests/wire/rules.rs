@@ -258,3 +258,20 @@ fn what_no_answer_needs_is_too_much() {
         assert!(failure.message.contains(words), "{what}: {}", failure.message);
     }
 }
+
+/// The answer of another protocol, or of nobody: a person is told where to look.
+#[test]
+fn a_stream_of_another_protocol_says_so() {
+    let hint = "is it the right `wire`";
+    let read = |body: &str| {
+        let (mut response, mut chunks) = (Response::new(&WIRE, None), Vec::new());
+        let open = response.push(body.as_bytes(), &mut chunks).unwrap();
+        assert_eq!(open, Progress::Open);
+        chunks.clear();
+        response.finish(&mut chunks).unwrap_err().message
+    };
+    assert!(read("event: message_start\ndata: {\"type\":\"message_start\"}\n\n").contains(hint));
+    assert!(read(": nothing\n\n").contains(hint));
+    let cut = read("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}]}\n\n");
+    assert!(!cut.contains(hint), "{cut}");
+}

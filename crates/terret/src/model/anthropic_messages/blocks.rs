@@ -75,6 +75,7 @@ pub(super) fn tool_result(id: &str, content: &[Json], is_error: bool) -> Json {
 
 /// Whose opaque data goes back: what this model said on this wire.
 pub(super) struct Own<'a> {
+    provider: &'a str,
     model: &'a str,
     /// Whether the whole message is its own.
     message: bool,
@@ -82,15 +83,15 @@ pub(super) struct Own<'a> {
 }
 
 impl<'a> Own<'a> {
-    pub(super) fn of(message: &Message, model: &'a str, dialect: &Dialect) -> Self {
+    pub(super) fn of(message: &Message, (provider, model): (&'a str, &'a str), dialect: &Dialect) -> Self {
         let protocol = |wire: &str| wire.split('@').next() == Some(PROTOCOL);
         let whole = match &message.source {
-            Source::Model { model: said_by, wire, .. } => {
-                said_by == model && wire.as_deref().is_some_and(protocol)
+            Source::Model { provider: of, model: said_by, wire, .. } => {
+                of == provider && said_by == model && wire.as_deref().is_some_and(protocol)
             }
             Source::User | Source::Plugin { .. } | Source::Tool { .. } => false,
         };
-        Own { model, message: whole, unsigned: dialect.unsigned_thinking }
+        Own { provider, model, message: whole, unsigned: dialect.unsigned_thinking }
     }
 
     /// Whether a block says or does anything: thinking alone does not.
@@ -104,7 +105,11 @@ impl<'a> Own<'a> {
     }
 
     fn data<'d>(&self, provider: Option<&'d ProviderData>) -> Option<&'d Raw> {
-        provider.filter(|data| data.protocol == PROTOCOL && data.model == self.model).map(|data| &data.data)
+        // What it signed is bound to its account, too.
+        let own = |data: &&ProviderData| {
+            data.protocol == PROTOCOL && data.route == self.provider && data.model == self.model
+        };
+        provider.filter(own).map(|data| &data.data)
     }
 
     /// A block of the assistant's text, without what it cites if that is another's.

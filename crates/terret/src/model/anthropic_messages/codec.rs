@@ -31,6 +31,6 @@ impl Codec for AnthropicMessages {
         })?;
         let mut front = Json::default();
         head(&mut front, header, &dialect);
-        Ok(Box::new(MessagesBody::new(&front, dialect, header.model.clone())))
+        Ok(Box::new(MessagesBody::new(&front, dialect, (header.provider.clone(), header.model.clone()))))
     }
 }

@@ -8,6 +8,7 @@ use terret_core::limits::MAX_BLOCKS;
 use super::event::{Delta, Ending, Event, Start, StopDetails};
 use super::fields::Fields;
 use super::open::Open;
+use crate::limits::MAX_KEPT_BYTES;
 use crate::model::failure::{self, Secret, cut};
 use crate::model::sse::{self, Flow};
 use crate::model::surrogate;
@@ -31,6 +32,8 @@ pub(super) struct Decoder {
     pub(super) calls: bool,
     /// Whether anything was said.
     pub(super) said: bool,
+    /// Bytes of the events that came to no chunk.
+    held_bytes: usize,
     /// Warnings that are given once.
     warned: BTreeSet<String>,
 }
@@ -57,6 +60,14 @@ impl wire::Decoder for Decoder {
             Err(error) => Err(self.malformed(&error.to_string(), event.data)),
         };
         self.said |= out[before..].iter().any(says);
+        if out.len() == before {
+            self.held_bytes += event.data.len();
+        }
+        if self.held_bytes > MAX_KEPT_BYTES {
+            return Flow::Break(End::Failed(
+                self.malformed("its blocks hold too much that is no answer", ""),
+            ));
+        }
         match taken {
             Ok(flow) => flow,
             Err(failure) => Flow::Break(End::Failed(failure)),

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 use terret_core::raw::Raw;
 
+use crate::limits::MAX_MEMBERS;
 use crate::model::compact::compact;
 use crate::model::surrogate;
 
@@ -84,6 +85,9 @@ impl<'de> Deserialize<'de> for Fields {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
                 let mut fields = Fields::default();
                 while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
+                    if fields.0.len() >= MAX_MEMBERS {
+                        return Err(de::Error::custom("an object has too many members"));
+                    }
                     fields.set(name, value);
                 }
                 Ok(fields)

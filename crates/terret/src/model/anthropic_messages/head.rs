@@ -137,6 +137,10 @@ fn thinking(how: Thinking, effort: &str, limit: &str) -> Option<String> {
         Thinking::Adaptive | Thinking::Budget if effort == NONE => "{\"type\":\"disabled\"}".to_owned(),
         // Models that say nothing of it by themselves are asked for a summary.
         Thinking::Adaptive => "{\"type\":\"adaptive\",\"display\":\"summarized\"}".to_owned(),
+        // There is no room to think in.
+        Thinking::Budget if limit.parse::<u64>().is_ok_and(|limit| limit <= LEAST_BUDGET_TOKENS) => {
+            return None;
+        }
         Thinking::Budget => {
             format!("{{\"type\":\"enabled\",\"budget_tokens\":{}}}", budget_tokens(effort, limit))
         }
@@ -154,8 +158,11 @@ fn budget_tokens(effort: &str, limit: &str) -> u64 {
         _ => 8192,
     };
     let half = limit.parse::<u64>().unwrap_or(0) / 2;
-    wanted.min(half).max(1024)
+    wanted.min(half).max(LEAST_BUDGET_TOKENS)
 }
+
+/// Servers take no smaller budget, and none that is not below the limit of the answer.
+const LEAST_BUDGET_TOKENS: u64 = 1024;
 
 fn output_config(json: &mut Json, effort: Option<&str>, schema: Option<&str>) {
     // The least it knows; others have a word below.

@@ -20,6 +20,7 @@ use crate::model::{Blobs, Body};
 pub(super) struct MessagesBody {
     grown: Grown,
     dialect: Dialect,
+    provider: String,
     model: String,
     ids: Ids,
     /// Who says the last message; the next of the same role continues it.
@@ -85,7 +86,7 @@ const NO_OUTPUT: &str = "(no output)";
 const SEE_BELOW: &str = "(see the image below)";
 
 impl MessagesBody {
-    pub(super) fn new(front: &Json, dialect: Dialect, model: String) -> Self {
+    pub(super) fn new(front: &Json, dialect: Dialect, (provider, model): (String, String)) -> Self {
         let legal = |id: &str| {
             let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
             id.len() <= MAX_MESSAGES_CALL_ID_BYTES && id.bytes().all(legal)
@@ -93,6 +94,7 @@ impl MessagesBody {
         MessagesBody {
             grown: Grown::new(front.as_bytes()),
             dialect,
+            provider,
             model,
             ids: Ids::new(legal),
             last: None,
@@ -196,8 +198,8 @@ impl MessagesBody {
     fn assistant(&mut self, message: &Message, blobs: Blobs<'_>) -> Result<(), Failure> {
         self.answer_the_rest();
         self.ids.begin_message();
-        let model = self.model.clone();
-        let own = Own::of(message, &model, &self.dialect);
+        let (provider, model) = (self.provider.clone(), self.model.clone());
+        let own = Own::of(message, (&provider, &model), &self.dialect);
         let Some(end) = message.content.iter().rposition(|block| own.speaks(block)) else {
             return Ok(());
         };

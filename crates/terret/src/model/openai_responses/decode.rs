@@ -6,6 +6,7 @@ use terret_core::message::{BlockKind, CallKind};
 
 use super::event::{Event, Item, Response};
 use super::output::{BETWEEN_THOUGHTS, Kind, Output, Part};
+use crate::limits::MAX_KEPT_BYTES;
 use crate::model::failure::{self, Secret};
 use crate::model::payload::ErrorWords;
 use crate::model::sse::{self, Flow};
@@ -22,6 +23,8 @@ pub(super) struct Decoder {
     /// Blocks opened so far.
     blocks: u32,
     pub(super) items: Vec<Output>,
+    /// Bytes of the items that are kept as they came.
+    kept_bytes: usize,
     /// Ids of the items of a server that gives no places.
     ids: Vec<Box<str>>,
     pub(super) usage: Option<Box<str>>,
@@ -120,22 +123,38 @@ impl Decoder {
             }
             "response.completed" | "response.incomplete" => {
                 self.start(event, out);
+                if event.is_failed() {
+                    return Err(self.failed(event, data, "the provider failed to respond"));
+                }
                 let response = event.response.map_or("{}", |raw| raw.get());
                 let incomplete = event.kind() == "response.incomplete";
                 self.last = Some(Last { incomplete, response: plain(response, lenient) });
             }
-            "response.failed" => return Err(self.failed(event, data, "the provider failed to respond")),
+            "response.failed" => {
+                self.start(event, out);
+                return Err(self.failed(event, data, "the provider failed to respond"));
+            }
             "response.cancelled" => {
+                self.start(event, out);
                 return Err(self.failed(event, data, "the provider cancelled the response"));
             }
             "error" => return Err(self.error(data)),
             _ => {}
         }
-        if self.blocks as usize > MAX_BLOCKS || self.items.len().max(self.ids.len()) > MAX_BLOCKS {
-            let message = format!("the response opened more than {MAX_BLOCKS} blocks");
-            return Err(Failure::new(code::MALFORMED_RESPONSE, message));
-        }
-        Ok(())
+        self.bounded()
+    }
+
+    /// Whether the response is still one that a model may have made.
+    pub(super) fn bounded(&self) -> Result<(), Failure> {
+        let blocks = self.items.len().max(self.ids.len()).max(self.blocks as usize);
+        let message = if blocks > MAX_BLOCKS {
+            format!("the response opened more than {MAX_BLOCKS} blocks")
+        } else if self.kept_bytes > MAX_KEPT_BYTES {
+            format!("the items of the response are larger than {} MiB", MAX_KEPT_BYTES >> 20)
+        } else {
+            return Ok(());
+        };
+        Err(Failure::new(code::MALFORMED_RESPONSE, message))
     }
 
     /// The place of an item whose server gives none (llama.cpp): where its id came among the ids. What has no id
@@ -253,7 +272,8 @@ impl Decoder {
         };
         match kind {
             Kind::Message => {
-                for (index, part) in item.parts("content").into_iter().enumerate() {
+                // One more than there may be, so that it is seen that there are too many.
+                for (index, part) in item.parts("content").into_iter().take(MAX_BLOCKS + 1).enumerate() {
                     let (block, text) = match part.kind() {
                         "output_text" => (BlockKind::Text, part.text("text")),
                         "refusal" => (BlockKind::Refusal, part.text("refusal")),
@@ -279,6 +299,7 @@ impl Decoder {
             }
             Kind::Other => {}
         }
+        self.kept_bytes += raw.len();
         self.items[here].set_done(raw);
     }
 

@@ -1,6 +1,7 @@
 //! How a response came out, once its stream has ended.
 
 use terret_core::chunk::{Chunk, Failure, FinishKind, code};
+use terret_core::limits::MAX_BLOCKS;
 use terret_core::message::BlockKind;
 
 use super::decode::{Decoder, Last};
@@ -18,7 +19,10 @@ impl Decoder {
             return Err(Failure::new(code::STREAM_CLOSED, message));
         };
         let response: Response<'_> = serde_json::from_str(&response).unwrap_or_default();
-        self.catch_up(&response, out);
+        if let Err(failure) = self.catch_up(&response, out).and_then(|()| self.bounded()) {
+            self.give_out(false, out);
+            return Err(failure);
+        }
         for change in response.input_transformations.iter().flatten() {
             out.push(warning("input-transformations", change.get()));
         }
@@ -41,32 +45,58 @@ impl Decoder {
         Ok(())
     }
 
-    /// What only the end of the response says: items that were never ended, and encrypted reasoning.
-    fn catch_up(&mut self, response: &Response<'_>, out: &mut Vec<Chunk>) {
+    /// What only the end of the response says: items that were never ended or never told of, and encrypted reasoning.
+    fn catch_up(&mut self, response: &Response<'_>, out: &mut Vec<Chunk>) -> Result<(), Failure> {
         let output = response.output.as_deref().unwrap_or_default();
-        if self.items.is_empty() {
-            for (at, raw) in output.iter().enumerate() {
-                self.done(at as u64, raw.get().to_owned(), out);
-            }
-            return;
+        if output.len() > MAX_BLOCKS {
+            let message = format!("the response has more than {MAX_BLOCKS} items");
+            return Err(Failure::new(code::MALFORMED_RESPONSE, message));
         }
         let items: Vec<(&str, Item<'_>)> =
             output.iter().filter_map(|raw| Some((raw.get(), Item::parse(raw.get()).ok()?))).collect();
-        let late = |(at, id): (u64, &str)| {
-            let same = items.iter().find(|(_, item)| item.text("id") == id);
-            same.map(|(raw, _)| (at, (*raw).to_owned()))
-        };
-        let late: Vec<(u64, String)> =
-            self.items.iter().filter_map(|open| open.unfinished().and_then(late)).collect();
-        for (at, raw) in late {
-            self.done(at, raw, out);
+        let mut next = self.items.iter().map(Output::at).max().map_or(0, |last| last + 1);
+        for (item, known) in items.iter().zip(self.known(&items)) {
+            match known {
+                Some(here) if self.items[here].is_done() => {}
+                Some(here) => self.done(self.items[here].at(), item.0.to_owned(), out),
+                None => {
+                    self.done(next, item.0.to_owned(), out);
+                    next += 1;
+                }
+            }
+            self.bounded()?;
         }
         self.items.iter_mut().for_each(|open| open.backfill(items.iter().map(|(_, item)| item)));
+        Ok(())
+    }
+
+    /// Which of our items each of these is: by its id, or where proxies change ids, the next one of its kind.
+    fn known(&self, items: &[(&str, Item<'_>)]) -> Vec<Option<usize>> {
+        let mut free = vec![true; self.items.len()];
+        let mut known = vec![None; items.len()];
+        for by_id in [true, false] {
+            for ((_, item), known) in items.iter().zip(&mut known).filter(|(_, known)| known.is_none()) {
+                let (id, kind) = (item.text("id"), Kind::of(item.kind()));
+                let same = |open: &Output| match by_id {
+                    true => !id.is_empty() && open.id() == id,
+                    false => open.kind == kind,
+                };
+                let mut candidates = self.items.iter().enumerate().filter(|(here, _)| free[*here]);
+                *known = candidates.find(|(_, open)| same(open)).map(|(here, _)| here);
+                if let Some(here) = *known {
+                    free[here] = false;
+                }
+            }
+        }
+        known
     }
 
     fn completed(&self) -> Result<FinishKind, Failure> {
         let refused = |part: &Part| part.kind == BlockKind::Refusal;
-        if self.has_calls() {
+        if self.items.iter().any(Output::is_cut_call) {
+            let message = "the response ended before its calls were whole";
+            Err(Failure::new(code::STREAM_CLOSED, message))
+        } else if self.has_calls() {
             Ok(FinishKind::ToolCalls)
         } else if self.items.iter().any(|item| item.parts.iter().any(refused)) {
             Ok(FinishKind::Refusal)

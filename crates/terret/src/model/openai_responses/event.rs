@@ -40,6 +40,14 @@ impl<'a> Event<'a> {
         self.kind.map_or("", |raw| raw.get().trim_matches('"'))
     }
 
+    /// Whether its response says of itself that it failed.
+    pub(super) fn is_failed(&self) -> bool {
+        let response = self.response.and_then(|raw| serde_json::from_str::<Response<'_>>(raw.get()).ok());
+        response.is_some_and(|response| {
+            response.error.is_some() || matches!(response.status.as_deref(), Some("failed" | "cancelled"))
+        })
+    }
+
     /// The id of the item it is about, as it is written.
     pub(super) fn item_id(&self) -> Option<&'a str> {
         let of_item = || Members::of(self.item?.get()).get("id");

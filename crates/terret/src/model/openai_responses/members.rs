@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::limits::MAX_MEMBERS;
 use crate::model::json::Json;
 
 /// The members.
@@ -65,6 +66,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry::<String, &'de RawValue>()? {
+                    if members.len() >= MAX_MEMBERS {
+                        return Err(de::Error::custom("an object has too many members"));
+                    }
                     members.push(member);
                 }
                 Ok(Members(members))

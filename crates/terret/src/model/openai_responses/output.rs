@@ -71,9 +71,24 @@ impl Output {
         self.done = Some(raw);
     }
 
-    /// Its place, if the response may say later what it became.
-    pub(super) fn unfinished(&self) -> Option<(u64, &str)> {
-        (self.done.is_none() && !self.id.is_empty()).then_some((self.at, self.id.as_str()))
+    /// Its place in the output.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Its id as it began; empty where there was none.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether it is a call of which nobody said that it is whole, and whose arguments do not show it.
+    pub(super) fn is_cut_call(&self) -> bool {
+        let whole = |part: &Part| serde_json::from_str::<serde::de::IgnoredAny>(&part.said).is_ok();
+        match self.kind {
+            Kind::Call(CallKind::Json) => self.done.is_none() && !self.parts.iter().all(whole),
+            Kind::Call(CallKind::Custom) => self.done.is_none(),
+            Kind::Message | Kind::Reasoning | Kind::Other => false,
+        }
     }
 
     /// Whether it says anything: a thought nobody sees is no answer.
@@ -105,12 +120,17 @@ impl Output {
     /// provider that would bind it.
     pub(super) fn end(self, finished: bool, out: &mut Vec<Chunk>) {
         let done = self.done.as_deref();
+        // Looked into once, however many parts it has.
+        let message = done.filter(|_| self.kind == Kind::Message).map(|raw| Item(Members::of(raw)));
+        let parts = message.as_ref().map(|item| item.parts("content")).unwrap_or_default();
         for mut part in self.parts {
             if part.held.take().is_some() && done.is_none() {
                 part.say(None, part.index, char::REPLACEMENT_CHARACTER.to_string(), out);
             }
             let data = done.and_then(|raw| match self.kind {
-                Kind::Message => Some(message_data(raw, part.index)),
+                Kind::Message => {
+                    message.as_ref().map(|item| message_data(item, parts.get(part.index as usize)))
+                }
                 Kind::Call(kind) => Some(call_data(raw, kind)),
                 Kind::Reasoning => finished.then(|| format!("{{\"item\":{raw}}}")),
                 Kind::Other => finished.then(|| raw.to_owned()),
@@ -126,12 +146,10 @@ impl Output {
 }
 
 /// What has to go back with a part of a message: the id, and all that our blocks do not say.
-fn message_data(raw: &str, index: u64) -> String {
-    let item = Item(Members::of(raw));
-    let mut json = begin(&item);
+fn message_data(item: &Item<'_>, part: Option<&Item<'_>>) -> String {
+    let mut json = begin(item);
     item.0.write_except(&["id", "type", "role", "content", "status", "item_id", "annotations"], &mut json);
-    let parts = item.parts("content");
-    let notes = parts.get(index as usize).and_then(|part| part.0.get("annotations"));
+    let notes = part.and_then(|part| part.0.get("annotations"));
     if let Some(notes) = notes.filter(|notes| !matches!(*notes, "[]" | "null")) {
         json.raw_field("annotations", notes);
     }
