@@ -12,7 +12,7 @@ use terret_core::message::Message;
 
 use super::{Driver, Sending};
 use crate::limits::MAX_ANSWER_BYTES;
-use crate::model::absent;
+use crate::model::kept;
 use crate::world::{Accepted, Assembly, World};
 
 impl Driver {
@@ -54,10 +54,7 @@ impl Driver {
         self.assembly
             .get_or_insert_with(|| Assembly { system: header.system.clone(), tools: header.tools.clone() });
         let log = self.ledger.journal.log();
-        let blobs = |blob: &Digest| match log.blob(blob) {
-            Ok(bytes) => bytes.ok_or_else(|| absent(blob)),
-            Err(error) => Err(Failure::new(code::INVALID_REQUEST, error.to_string())),
-        };
+        let blobs = |blob: &Digest| kept(blob, log.blob(blob));
         let body = match self.body.build(&header, self.ledger.folds.request.messages(), &blobs) {
             Ok(body) => body,
             Err(failure) => return Answer::Broken(failure),

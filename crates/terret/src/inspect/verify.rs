@@ -6,14 +6,14 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use terret_core::chunk::{Failure, code};
+use terret_core::chunk::Failure;
 use terret_core::fact::{Fact, RequestAttempt};
 use terret_core::id::{Digest, Seq};
 use terret_core::line::Parent;
 use terret_core::project::{Brackets, Request};
 
 use crate::error::Error;
-use crate::model::{Blobs, BodyCache, absent, no_blobs};
+use crate::model::{Blobs, BodyCache, kept, no_blobs};
 use crate::store::{Bad, Scan, blob_beside};
 
 /// What was found out about a log.
@@ -83,10 +83,7 @@ pub fn verify_scan(scan: &mut Scan<impl Read>) -> Result<Report, Error> {
 
 /// The bytes of attachments beside the log at `path`, for whoever builds its bodies again.
 pub fn bytes_beside(path: &Path) -> impl Fn(&Digest) -> Result<Vec<u8>, Failure> {
-    |blob| match blob_beside(path, blob) {
-        Ok(bytes) => bytes.ok_or_else(|| absent(blob)),
-        Err(error) => Err(Failure::new(code::INVALID_REQUEST, error.to_string())),
-    }
+    |blob| kept(blob, blob_beside(path, blob))
 }
 
 /// Whether an attachment is there; an error if it is and has other bytes.

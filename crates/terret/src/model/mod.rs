@@ -40,6 +40,8 @@ use terret_core::id::Digest;
 use terret_core::message::Message;
 use terret_core::raw::Raw;
 
+use crate::error::Error;
+
 pub use body::{BodyCache, Built};
 pub use catalogue::ModelSettings;
 pub use provider::{BUILT_IN, ProviderSettings};
@@ -112,8 +114,24 @@ pub fn no_blobs(blob: &Digest) -> Result<Vec<u8>, Failure> {
     Err(absent(blob))
 }
 
+/// What a store found of an attachment, as bodies want it: bytes, or why there are none.
+pub(crate) fn kept(blob: &Digest, found: Result<Option<Vec<u8>>, Error>) -> Result<Vec<u8>, Failure> {
+    match found {
+        Ok(bytes) => bytes.ok_or_else(|| absent(blob)),
+        Err(error) => Err(Failure::new(code::INVALID_REQUEST, error.to_string())),
+    }
+}
+
+/// The dialect row of a header, read by the codec of this name. Fails if it is not a row of that codec's.
+fn row_of<T: serde::de::DeserializeOwned>(header: &Header, codec: &str) -> Result<T, Failure> {
+    serde_json::from_str(header.dialect.get()).map_err(|error| {
+        let message = format!("the header's dialect is not one of {codec}: {error}");
+        Failure::new(code::INVALID_REQUEST, message)
+    })
+}
+
 /// The failure of a request with an attachment that is not beside its log.
-pub(crate) fn absent(blob: &Digest) -> Failure {
+fn absent(blob: &Digest) -> Failure {
     let message =
         format!("the attachment {blob} is not beside the log: put it back, or fork before it was named");
     Failure::new(code::INVALID_REQUEST, message)

@@ -2,14 +2,14 @@
 //! sessions are proven against: what they write for a given header and messages never changes. A better body is a new
 //! codec.
 
-use terret_core::chunk::{Failure, code};
+use terret_core::chunk::Failure;
 use terret_core::fact::Header;
 
 use super::dialect::Dialect;
 use super::head::head;
 use super::history::MessagesBody;
 use crate::model::json::Json;
-use crate::model::{Body, Codec};
+use crate::model::{Body, Codec, row_of};
 
 /// The codec.
 pub struct AnthropicMessages;
@@ -26,9 +26,7 @@ impl Codec for AnthropicMessages {
     }
 
     fn begin(&self, header: &Header) -> Result<Box<dyn Body>, Failure> {
-        let dialect = Dialect::from_raw(&header.dialect).map_err(|error| {
-            Failure::new(code::INVALID_REQUEST, format!("the header's dialect is not one of {NAME}: {error}"))
-        })?;
+        let dialect: Dialect = row_of(header, NAME)?;
         let mut front = Json::default();
         head(&mut front, header, &dialect);
         Ok(Box::new(MessagesBody::new(&front, dialect, (header.provider.clone(), header.model.clone()))))

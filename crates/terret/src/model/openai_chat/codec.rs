@@ -5,7 +5,7 @@
 //! the same bytes.
 
 use bytes::Bytes;
-use terret_core::chunk::{Failure, code};
+use terret_core::chunk::Failure;
 use terret_core::fact::Header;
 use terret_core::id::CallId;
 use terret_core::message::{Block, Message, ProviderData, Role, Source};
@@ -19,7 +19,7 @@ use crate::model::compact::compact;
 use crate::model::grown::Grown;
 use crate::model::ids::Ids;
 use crate::model::json::{Json, Value};
-use crate::model::{Blobs, Body, Codec};
+use crate::model::{Blobs, Body, Codec, row_of};
 
 /// A version of the codec.
 pub struct OpenAiChat {
@@ -44,12 +44,7 @@ impl Codec for OpenAiChat {
     }
 
     fn begin(&self, header: &Header) -> Result<Box<dyn Body>, Failure> {
-        let dialect = Dialect::from_raw(&header.dialect).map_err(|error| {
-            Failure::new(
-                code::INVALID_REQUEST,
-                format!("the header's dialect is not one of {}: {error}", self.name),
-            )
-        })?;
+        let dialect: Dialect = row_of(header, self.name)?;
         let dialect = if self.name == FIRST.name { dialect.of_the_first() } else { dialect };
         let mut json = Json::default();
         head(&mut json, header, &dialect, self.name);

@@ -2,7 +2,7 @@
 //! what they write for a given header and messages never changes. A better body is a new codec.
 
 use bytes::Bytes;
-use terret_core::chunk::{Failure, code};
+use terret_core::chunk::Failure;
 use terret_core::fact::Header;
 use terret_core::message::{Message, Role};
 use terret_core::raw::Raw;
@@ -13,7 +13,7 @@ use super::members::Members;
 use crate::model::compact::compact;
 use crate::model::grown::Grown;
 use crate::model::json::{Json, Value};
-use crate::model::{Blobs, Body, Codec, OUTPUT_SCHEMA, OutputSchema};
+use crate::model::{Blobs, Body, Codec, OUTPUT_SCHEMA, OutputSchema, row_of};
 
 /// The codec.
 pub struct OpenAiResponses;
@@ -30,9 +30,7 @@ impl Codec for OpenAiResponses {
     }
 
     fn begin(&self, header: &Header) -> Result<Box<dyn Body>, Failure> {
-        let dialect = Dialect::from_raw(&header.dialect).map_err(|error| {
-            Failure::new(code::INVALID_REQUEST, format!("the header's dialect is not one of {NAME}: {error}"))
-        })?;
+        let dialect: Dialect = row_of(header, NAME)?;
         let mut json = Json::default();
         head(&mut json, header, &dialect);
         let grown = Grown::new(json.as_bytes());
